@@ -1,0 +1,143 @@
+// What a client may ask of the engine, as plain values: unset optionals mean the checkpoint's
+// generation_config.json, then the server's default, then the value in the comment.
+// The proto hydrant.v1 mirrors these one to one; nothing here knows of it.
+
+#ifndef HYDRANT_ENGINE_REQUEST_H_
+#define HYDRANT_ENGINE_REQUEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/chat/chat.h"
+
+namespace hydrant::engine {
+
+struct SamplingParams {
+  std::optional<float> temperature;         // 1; 0 is greedy
+  std::optional<float> top_p;               // 1 = off; (0, 1]
+  std::optional<int32_t> top_k;             // 0 = off
+  std::optional<float> min_p;               // 0 = off; [0, 1]
+  std::optional<float> repetition_penalty;  // 1 = off; > 0, over prompt and output (CTRL)
+  std::optional<float> presence_penalty;    // 0 = off; [-2, 2], over the output
+  std::optional<float> frequency_penalty;   // 0 = off; [-2, 2], over the output
+  std::optional<uint64_t> seed;             // unset: drawn, and echoed in PromptInfo
+  std::vector<std::pair<int32_t, float>> logit_bias;  // token id -> added; [-100, 100]
+};
+
+struct StoppingParams {
+  std::optional<int32_t> max_tokens;  // what is left of the context
+  std::optional<int32_t> min_tokens;  // 0
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_token_ids;
+  std::optional<bool> ignore_eos;                  // false
+  std::optional<bool> include_stop_str_in_output;  // false
+};
+
+struct OutputParams {
+  std::optional<int32_t> logprobs;         // unset: none; n: the token's own and the n best
+  std::optional<int32_t> prompt_logprobs;  // likewise for the prompt
+  std::optional<bool> echo;                 // false; the prompt's text and ids come first
+  std::optional<bool> skip_special_tokens;  // true
+};
+
+enum class EvictionPolicyKind { kFull, kWindow, kStreaming, kH2O };
+enum class PrefillEviction { kAfterPrompt, kPerChunk };
+
+struct EvictionParams {
+  std::optional<EvictionPolicyKind> policy;
+  std::optional<int32_t> budget_tokens;  // this or budget_ratio
+  std::optional<float> budget_ratio;     // of prompt + max_tokens; (0, 1]
+  std::optional<int32_t> sink_tokens;
+  std::optional<int32_t> recent_tokens;
+  std::optional<int32_t> min_budget_tokens;
+  std::optional<PrefillEviction> prefill_eviction;
+  std::optional<bool> audit;
+};
+
+struct GenerateRequest {
+  std::string request_id;  // empty: the engine makes one
+  std::string model;       // empty: the one that is loaded
+  int32_t priority = 0;
+  // Text is tokenised with special tokens added; token ids are taken as they are.
+  std::variant<std::string, std::vector<int32_t>, chat::Conversation> input;
+  SamplingParams sampling;
+  StoppingParams stopping;
+  OutputParams output;
+  EvictionParams eviction;
+};
+
+// ---- what comes back ----
+
+struct TopLogprob {
+  int32_t token_id = 0;
+  float logprob = 0;
+  std::string text;
+};
+struct TokenLogprobs {
+  int32_t token_id = 0;
+  std::optional<float> logprob;  // unset for the first prompt token
+  std::vector<TopLogprob> top;   // best first
+};
+
+// Sampling and eviction as they were applied, every default filled in.
+struct AppliedSampling {
+  float temperature = 1, top_p = 1, min_p = 0;
+  int32_t top_k = 0;
+  float repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  uint64_t seed = 0;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+};
+struct AppliedEviction {
+  EvictionPolicyKind policy = EvictionPolicyKind::kFull;
+  int32_t budget_tokens = 0;  // 0 for FULL
+  int32_t sink_tokens = 0;
+  int32_t heavy_tokens = 0;
+  int32_t recent_tokens = 0;
+  PrefillEviction prefill_eviction = PrefillEviction::kAfterPrompt;
+};
+
+struct PromptInfo {
+  std::string request_id;
+  std::string model;
+  int32_t prompt_tokens = 0;
+  int32_t max_tokens = 0;
+  AppliedSampling sampling;
+  AppliedEviction eviction;
+  std::vector<TokenLogprobs> prompt_logprobs;
+};
+
+struct Delta {
+  std::string text;  // whole UTF-8 characters; may be empty while text is held back
+  std::vector<int32_t> token_ids;
+  std::vector<TokenLogprobs> logprobs;
+};
+
+enum class FinishReason { kStop, kLength };
+
+struct Usage {
+  int32_t prompt_tokens = 0;
+  int32_t completion_tokens = 0;
+  int32_t cached_prompt_tokens = 0;
+  int32_t evicted_tokens = 0;  // for each layer and KV head
+  int32_t peak_kv_tokens = 0;
+  int64_t kv_bytes = 0;  // of peak_kv_tokens' blocks
+  int32_t preemptions = 0;
+  double queue_seconds = 0;
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+};
+
+struct Finished {
+  FinishReason reason = FinishReason::kStop;
+  // What ended it: a stop string, a stop token, or nothing (length).
+  std::variant<std::monostate, std::string, int32_t> matched;
+  Usage usage;
+};
+
+}  // namespace hydrant::engine
+
+#endif  // HYDRANT_ENGINE_REQUEST_H_

@@ -1,0 +1,44 @@
+// Logits to one token. Pure: output is a function of the arguments alone, so a seeded request's
+// tokens do not depend on batch, chunking, preemption or threads.
+
+#ifndef HYDRANT_ENGINE_SAMPLER_H_
+#define HYDRANT_ENGINE_SAMPLER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace hydrant::engine {
+
+// One request's sampler. Holds the counts that penalties need; not thread-safe.
+class Sampler {
+ public:
+  // `prompt` seeds the repetition penalty; ids outside [0, vocab_size) are ignored.
+  Sampler(AppliedSampling params, int32_t vocab_size, std::span<const int32_t> prompt);
+
+  // Picks the next token from f32 logits [vocab_size], which it may overwrite. `banned`: ids that
+  // cannot be chosen (eos while min_tokens is not reached). In the order of the field: logit bias
+  // and penalties (repetition, presence, frequency), then temperature, then top-k, top-p and min-p,
+  // then one draw. temperature 0 is argmax, ties to the lowest id. The draw for output token i uses
+  // a counter-based generator keyed by (seed, i). No sort of the whole vocabulary, no allocation
+  // after the first call. A logit that is NaN never wins; all NaN gives nullopt.
+  std::optional<int32_t> Sample(std::span<float> logits, std::span<const int32_t> banned);
+  // Whether Sample would change the logits' order: if not, argmax of them is the answer.
+  bool is_plain_greedy() const;
+
+ private:
+  AppliedSampling params_;
+  int32_t vocab_size_;
+  // The representation is the implementer's.
+};
+
+// log softmax of `logits` at `token_id`, and of the `top` best, best first (ties: lowest id).
+// `text` of the entries is left empty. From the model's own logits, before any parameter.
+TokenLogprobs ComputeLogprobs(std::span<const float> logits, int32_t token_id, int32_t top);
+
+}  // namespace hydrant::engine
+
+#endif  // HYDRANT_ENGINE_SAMPLER_H_

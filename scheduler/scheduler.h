@@ -1,0 +1,99 @@
+// Continuous batching with chunked prefill, and admission that counts blocks. Pure logic: no model,
+// no kernel, no clock. Not thread-safe: the engine thread owns it.
+//
+// A step is
+//   SchedulerOutput out = scheduler.Schedule();
+//   ... run the model over out ...
+//   scheduler.Commit(out);                  // counts advance by what was computed
+//   scheduler.Compacted(seq)                // for each sequence the engine compacted to its budget
+//   scheduler.Finish(seq)                   // for each that ended: blocks return at once
+//
+// Rules (see DESIGN: Scheduler):
+// - Decode tokens of running sequences first, one each, then prefill chunks of running sequences,
+//   then admission, until max_batched_tokens. Never more than max_num_seqs running.
+// - Waiting sequences are ordered by priority (higher first), then arrival; a preempted sequence
+//   keeps its arrival and so returns to its place. Admission is in that order and stops at the first
+//   that does not fit (no overtaking, so nothing starves).
+// - A bounded request (request.budget set) reserves its peak at admission: max(prompt blocks until
+//   compaction, decode peak BlocksFor(min(prompt + max_tokens - 1, budget + 1))), and only the
+//   latter once compacted. The sum of all bounded reservations and of the blocks unbounded ones hold
+//   never exceeds the pool, so a running bounded sequence is never preempted. With kPerChunk the
+//   prompt's peak is budget + max_batched_tokens slots at most.
+// - A request whose budget covers its whole length is bounded too: its peak is its length.
+// - An unbounded request is admitted when the blocks of its pending tokens fit, grows a block at a
+//   time, and when none is left the unbounded sequence that is last in (lowest priority, then latest
+//   arrival) is preempted: its blocks return, its counts go back to 0, and it waits to be recomputed.
+//   A sequence may preempt itself.
+
+#ifndef HYDRANT_SCHEDULER_SCHEDULER_H_
+#define HYDRANT_SCHEDULER_SCHEDULER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "scheduler/block_allocator.h"
+#include "scheduler/request.h"
+#include "scheduler/sequence.h"
+
+namespace hydrant::scheduler {
+
+struct SchedulerOptions {
+  int32_t num_blocks = 0;
+  int32_t max_num_seqs = 256;
+  int32_t max_batched_tokens = 512;  // rows of a step at the most, >= max_num_seqs
+  int32_t max_queue = 1024;          // waiting sequences; more is refused by TryAdd
+};
+
+struct ScheduledSequence {
+  Sequence* sequence = nullptr;
+  int32_t num_tokens = 0;  // rows of this step: 1 in decode, a chunk in prefill
+  bool samples = false;    // the last row is the newest token: its logits give the next one
+};
+
+struct SchedulerOutput {
+  std::vector<ScheduledSequence> scheduled;  // decodes first
+  std::vector<Sequence*> preempted;          // in this step; they are waiting again
+  std::vector<Sequence*> admitted;           // in this step, for the first time or again
+  int32_t num_tokens = 0;                    // sum over scheduled
+
+  bool empty() const { return scheduled.empty(); }
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerOptions& options);
+
+  // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet.
+  absl::Status CheckFits(const Request& request) const;
+
+  // Queues a sequence. RESOURCE_EXHAUSTED when max_queue wait. The caller has passed CheckFits.
+  absl::Status Add(Sequence* sequence);
+
+  SchedulerOutput Schedule();
+  void Commit(const SchedulerOutput& output);
+  // The engine compacted `sequence` to its budget: num_slots falls to it, tail blocks return at
+  // once and the reservation shrinks to the decode peak. Returns the number of blocks freed.
+  int32_t Compacted(Sequence* sequence);
+  // The engine evicted one slot of `sequence` after a decode step: num_slots falls by one, the block
+  // stays (its hole is where the next token goes).
+  void Evicted(Sequence* sequence);
+  // Ends a sequence in any state (finished, cancelled, deadline): its blocks return at once.
+  void Finish(Sequence* sequence);
+
+  int32_t num_waiting() const;
+  int32_t num_running() const;
+  const BlockAllocator& blocks() const { return allocator_; }
+  // Aborts unless free + held = total, no block is held twice, and every running sequence's blocks
+  // cover its slots. O(blocks); for tests and idle moments.
+  void CheckInvariants() const;
+
+ private:
+  SchedulerOptions options_;
+  BlockAllocator allocator_;
+  // The representation is the implementer's.
+};
+
+}  // namespace hydrant::scheduler
+
+#endif  // HYDRANT_SCHEDULER_SCHEDULER_H_
