@@ -177,8 +177,9 @@ class Backend {
   // positions with them. Nothing happens where num_slots <= budget.
   virtual void Compact(std::span<const EvictionItem> items, KvStore& kv) = 0;
 
-  // Copies device f32 rows to the host; for CPU backends a plain copy.
-  virtual void Download(Matrix x, float* out) = 0;
+  // The f32 rows of x where the host can read and overwrite them, until the next op; the CPU
+  // backends give x's own memory.
+  virtual float* HostRows(Matrix x) = 0;
 };
 
 std::unique_ptr<Backend> CreateReferenceBackend();
