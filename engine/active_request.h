@@ -36,7 +36,8 @@ struct ActiveRequest : scheduler::Sequence {
         detokenizer(tokenizer, applied.output.skip_special_tokens.value_or(true)),
         sink(std::move(response_sink)) {}
 
-  // Whether slots will ever be given up: a budget that covers the whole length is FULL, bit for bit.
+  // Whether slots will ever be given up: a budget that covers the whole length is FULL, bit for
+  // bit.
   bool evicts() const { return request.evicts(); }
   bool in_prompt() const { return num_computed_tokens < request.prompt_tokens; }
   int32_t completion_tokens() const { return num_tokens - request.prompt_tokens; }

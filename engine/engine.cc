@@ -88,8 +88,9 @@ class LoadedEngine final : public Engine {
   void FillInfo(const EngineOptions& options, kernels::WeightDType weight_dtype);
   absl::StatusOr<std::vector<int32_t>> Tokenize(const GenerateRequest& request) const;
   // What Submit does between taking a place in the queue and handing over.
-  absl::StatusOr<std::unique_ptr<ActiveRequest>> Prepare(
-      const GenerateRequest& request, std::string id, std::unique_ptr<ResponseSink> sink);
+  absl::StatusOr<std::unique_ptr<ActiveRequest>> Prepare(const GenerateRequest& request,
+                                                         std::string id,
+                                                         std::unique_ptr<ResponseSink> sink);
 
   std::shared_ptr<EngineObserver> observer_;
   ModelInfo info_;
@@ -152,9 +153,8 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
                               ? std::min(options.max_model_len, config.max_position_embeddings)
                               : config.max_position_embeddings;
   model_options.max_slots = context;
-  status = take(model_, Model::Load(*checkpoint_, *backend_, model_options, [&](double ratio) {
-                  progress("packing the weights", ratio);
-                }));
+  status = take(model_, Model::Load(*checkpoint_, *backend_, model_options,
+                                    [&](double ratio) { progress("packing the weights", ratio); }));
   if (!status.ok()) return status;
   checkpoint_->DropPages();
   status = take(kv_cache_, KvCache::Create(*backend_, geometry, kv_bytes));
@@ -243,8 +243,8 @@ absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
   }
   if (absl::Status status = loop_->CheckFits(shape); !status.ok()) return status;
   return std::make_unique<ActiveRequest>(std::move(id), shape, *std::move(prompt),
-                                         *std::move(resolved), *tokenizer_,
-                                         resolver_.vocab_size, std::move(sink));
+                                         *std::move(resolved), *tokenizer_, resolver_.vocab_size,
+                                         std::move(sink));
 }
 
 absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
@@ -252,9 +252,8 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
   const Clock::time_point submitted = Clock::now();
   if (!request.model.empty() && request.model != info_.name) {
     observer_->OnRejected("unknown_model");
-    return absl::NotFoundError(absl::StrCat("model \"", request.model,
-                                            "\" is not served here; this server has \"",
-                                            info_.name, "\""));
+    return absl::NotFoundError(absl::StrCat(
+        "model \"", request.model, "\" is not served here; this server has \"", info_.name, "\""));
   }
   const std::string id =
       request.request_id.empty() ? RandomRequestId() : std::move(request.request_id);

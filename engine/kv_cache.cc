@@ -17,9 +17,7 @@ constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 }  // namespace
 
-int64_t DefaultKvCacheBytes() {
-  return std::min(AvailableMemoryBytes() / 4, kMaxDefaultBytes);
-}
+int64_t DefaultKvCacheBytes() { return std::min(AvailableMemoryBytes() / 4, kMaxDefaultBytes); }
 
 absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(kernels::Backend& backend,
                                                          kernels::KvGeometry geometry,
@@ -27,9 +25,9 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(kernels::Backend& backe
   const int64_t block_bytes = static_cast<int64_t>(backend.KvBlockBytes(geometry));
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, INT32_MAX / kernels::kBlockSlots);
   if (blocks < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "kv_cache_bytes: ", bytes, " bytes hold no block; one of ", kernels::kBlockSlots,
-        " tokens takes ", block_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_cache_bytes: ", bytes, " bytes hold no block; one of ",
+                     kernels::kBlockSlots, " tokens takes ", block_bytes));
   }
   geometry.num_blocks = static_cast<int32_t>(blocks);
   auto store = backend.CreateKvStore(geometry);
@@ -66,8 +64,8 @@ void KvCache::PrefaultLoop() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto target = [&] {
-      return static_cast<int32_t>(std::min<int64_t>(
-          num_blocks(), int64_t{high_water_} + std::max(high_water_, ahead)));
+      return static_cast<int32_t>(
+          std::min<int64_t>(num_blocks(), int64_t{high_water_} + std::max(high_water_, ahead)));
     };
     wake_.wait(lock, [&] { return stop_ || resident < target(); });
     if (stop_) return;

@@ -23,8 +23,8 @@ class ModelRunner {
               int32_t max_sequences);
 
   // Logits [vocab_size] after the token at `position` of `request`; may be overwritten.
-  using OnLogits = std::function<void(ActiveRequest& request, int32_t position,
-                                      std::span<float> logits)>;
+  using OnLogits =
+      std::function<void(ActiveRequest& request, int32_t position, std::span<float> logits)>;
 
   // One pass. Logits are computed for the row that samples, and for prompt rows where
   // log-probabilities of the prompt are wanted; nowhere else.

@@ -21,10 +21,9 @@ constexpr int32_t kDefaultSink = 4;
 
 template <typename T>
 absl::Status Refuse(std::string_view field, T value, std::string_view limit) {
-  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(field.data(), field.size()),
-                                                 " must be ",
-                                                 absl::string_view(limit.data(), limit.size()),
-                                                 ", got ", value));
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(field.data(), field.size()), " must be ",
+                   absl::string_view(limit.data(), limit.size()), ", got ", value));
 }
 
 // Refuses a set value for which `allowed` is false; NaN is never allowed.
@@ -66,15 +65,18 @@ absl::Status ValidateSampling(const SamplingParams& s, int32_t vocab_size) {
         !status.ok()) {
       return status;
     }
-    if (!within(-100, 100)(bias)) return Refuse("sampling.logit_bias value", bias, "from -100 to 100");
+    if (!within(-100, 100)(bias))
+      return Refuse("sampling.logit_bias value", bias, "from -100 to 100");
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
   for (const absl::Status& status : {
-           Check("stopping.max_tokens", s.max_tokens, "at least 1", [](int32_t v) { return v >= 1; }),
-           Check("stopping.min_tokens", s.min_tokens, "at least 0", [](int32_t v) { return v >= 0; }),
+           Check("stopping.max_tokens", s.max_tokens, "at least 1",
+                 [](int32_t v) { return v >= 1; }),
+           Check("stopping.min_tokens", s.min_tokens, "at least 0",
+                 [](int32_t v) { return v >= 0; }),
        }) {
     if (!status.ok()) return status;
   }
@@ -97,7 +99,8 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
                   absl::StrCat("at most ", kMaxStopIds));
   }
   for (int32_t id : s.stop_token_ids) {
-    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, vocab_size); !status.ok()) {
+    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, vocab_size);
+        !status.ok()) {
       return status;
     }
   }
@@ -123,7 +126,8 @@ absl::Status ValidateEviction(const EvictionParams& e, const EvictionDefaults& d
                  [](int32_t v) { return v >= 1; }),
            Check("eviction.budget_ratio", e.budget_ratio, "above 0 and at most 1",
                  [](float v) { return v > 0 && v <= 1; }),
-           Check("eviction.sink_tokens", e.sink_tokens, "at least 0", [](int32_t v) { return v >= 0; }),
+           Check("eviction.sink_tokens", e.sink_tokens, "at least 0",
+                 [](int32_t v) { return v >= 0; }),
            Check("eviction.recent_tokens", e.recent_tokens, "at least 1",
                  [](int32_t v) { return v >= 1; }),
            Check("eviction.min_budget_tokens", e.min_budget_tokens, "at least 1",
@@ -204,8 +208,8 @@ absl::Status ResolveEviction(const GenerateRequest& request, int64_t prompt_toke
   applied.prefill_eviction = e.prefill_eviction.value_or(PrefillEviction::kAfterPrompt);
   if (applied.policy == EvictionPolicyKind::kFull) return absl::OkStatus();
 
-  const auto budget = ResolveBudget(e, applied.policy, prompt_tokens + resolved->max_tokens,
-                                    context.eviction);
+  const auto budget =
+      ResolveBudget(e, applied.policy, prompt_tokens + resolved->max_tokens, context.eviction);
   if (!budget.ok()) return budget.status();
   const auto policy = ResolvePolicy(e, applied.policy, *budget);
   if (!policy.ok()) return policy.status();
@@ -261,7 +265,8 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
                                         const std::vector<int32_t>& prompt,
                                         const ResolverContext& context) {
   const int64_t n = static_cast<int64_t>(prompt.size());
-  if (n == 0) return absl::InvalidArgumentError("input: the prompt has no tokens; at least 1 is needed");
+  if (n == 0)
+    return absl::InvalidArgumentError("input: the prompt has no tokens; at least 1 is needed");
   for (int32_t id : prompt) {
     if (absl::Status status = CheckTokenId("input.token_ids", id, context.vocab_size);
         !status.ok()) {
@@ -275,8 +280,8 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
 
   ResolvedRequest resolved;
   const int64_t room = context.max_model_len - n;
-  const bool full = request.eviction.policy.value_or(context.eviction.policy) ==
-                    EvictionPolicyKind::kFull;
+  const bool full =
+      request.eviction.policy.value_or(context.eviction.policy) == EvictionPolicyKind::kFull;
   // Unset: what is left of the context, and for FULL of the pool (the last token takes no slot).
   const int64_t fits = full ? std::min(room, std::max<int64_t>(1, context.kv_slots - n + 1)) : room;
   resolved.max_tokens = request.stopping.max_tokens.value_or(static_cast<int32_t>(fits));

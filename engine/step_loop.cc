@@ -57,8 +57,8 @@ absl::Status StepLoop::Reserve(const std::string& id) {
   }
   const int32_t waiting = load_.waiting + reserved_;
   if (waiting >= max_queue_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", waiting, " requests wait, max_queue is ", max_queue_));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the queue is full: ", waiting, " requests wait, max_queue is ", max_queue_));
   }
   in_flight_.emplace(id, Phase::kReserved);
   ++reserved_;
@@ -138,9 +138,8 @@ bool StepLoop::TakeInbox() {
   {
     std::unique_lock lock(mutex_);
     if (requests_.empty()) {
-      wake_.wait(lock, [&] {
-        return stop_ || abort_all_ || !submitted_.empty() || !cancelled_.empty();
-      });
+      wake_.wait(lock,
+                 [&] { return stop_ || abort_all_ || !submitted_.empty() || !cancelled_.empty(); });
     }
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);

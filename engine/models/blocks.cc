@@ -104,9 +104,12 @@ kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
 
 std::optional<kernels::Activation> ActivationByName(const std::string& name) {
   static constexpr std::pair<const char*, kernels::Activation> kNames[] = {
-      {"silu", kernels::Activation::kSilu},          {"swish", kernels::Activation::kSilu},
-      {"gelu", kernels::Activation::kGelu},          {"gelu_new", kernels::Activation::kGeluTanh},
-      {"gelu_fast", kernels::Activation::kGeluTanh}, {"relu", kernels::Activation::kRelu},
+      {"silu", kernels::Activation::kSilu},
+      {"swish", kernels::Activation::kSilu},
+      {"gelu", kernels::Activation::kGelu},
+      {"gelu_new", kernels::Activation::kGeluTanh},
+      {"gelu_fast", kernels::Activation::kGeluTanh},
+      {"relu", kernels::Activation::kRelu},
       {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
   };
   for (const auto& [known, activation] : kNames) {

@@ -46,13 +46,14 @@ absl::Status Llama::LoadWeights(const weights::Checkpoint& checkpoint, const Opt
     const std::string prefix = absl::StrCat("model.layers.", i, ".");
     Layer layer;
     for (const absl::Status& status : {
-             load(layer.input_norm, loader.Vector(prefix + "input_layernorm.weight", c.hidden_size)),
+             load(layer.input_norm,
+                  loader.Vector(prefix + "input_layernorm.weight", c.hidden_size)),
              load(layer.qkv, loader.Linear({{prefix + "self_attn.q_proj", q_rows},
                                             {prefix + "self_attn.k_proj", kv_rows},
                                             {prefix + "self_attn.v_proj", kv_rows}},
                                            c.hidden_size, c.attention_bias)),
-             load(layer.output, loader.Linear({{prefix + "self_attn.o_proj", c.hidden_size}}, q_rows,
-                                              c.attention_bias)),
+             load(layer.output, loader.Linear({{prefix + "self_attn.o_proj", c.hidden_size}},
+                                              q_rows, c.attention_bias)),
              load(layer.mlp_norm,
                   loader.Vector(prefix + "post_attention_layernorm.weight", c.hidden_size)),
              load(layer.gate_up, loader.Linear({{prefix + "mlp.gate_proj", c.intermediate_size},

@@ -35,7 +35,8 @@ class Llama final : public Model {
     kernels::Buffer hidden, normed, qkv, attention, gate_up, activated, rope, last, logits;
   };
 
-  Llama(ModelConfig config, kernels::Backend& backend) : config_(std::move(config)), backend_(backend) {}
+  Llama(ModelConfig config, kernels::Backend& backend)
+      : config_(std::move(config)), backend_(backend) {}
   absl::Status LoadWeights(const weights::Checkpoint& checkpoint, const Options& options,
                            const Progress& progress);
   void Reserve(const Options& options);
