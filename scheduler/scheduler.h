@@ -12,18 +12,18 @@
 // - Decode tokens of running sequences first, one each, then prefill chunks of running sequences,
 //   then admission, until max_batched_tokens. Never more than max_num_seqs running.
 // - Waiting sequences are ordered by priority (higher first), then arrival; a preempted sequence
-//   keeps its arrival and so returns to its place. Admission is in that order and stops at the first
-//   that does not fit (no overtaking, so nothing starves).
+//   keeps its arrival and so returns to its place. Admission is in that order and stops at the
+//   first that does not fit (no overtaking, so nothing starves).
 // - A bounded request (request.budget set) reserves its peak at admission: max(prompt blocks until
 //   compaction, decode peak BlocksFor(min(prompt + max_tokens - 1, budget + 1))), and only the
-//   latter once compacted. The sum of all bounded reservations and of the blocks unbounded ones hold
-//   never exceeds the pool, so a running bounded sequence is never preempted. With kPerChunk the
-//   prompt's peak is budget + max_batched_tokens slots at most.
+//   latter once compacted. The sum of all bounded reservations and of the blocks unbounded ones
+//   hold never exceeds the pool, so a running bounded sequence is never preempted. With kPerChunk
+//   the prompt's peak is budget + max_batched_tokens slots at most.
 // - A request whose budget covers its whole length is bounded too: its peak is its length.
 // - An unbounded request is admitted when the blocks of its pending tokens fit, grows a block at a
-//   time, and when none is left the unbounded sequence that is last in (lowest priority, then latest
-//   arrival) is preempted: its blocks return, its counts go back to 0, and it waits to be recomputed.
-//   A sequence may preempt itself.
+//   time, and when none is left the unbounded sequence that is last in (lowest priority, then
+//   latest arrival) is preempted: its blocks return, its counts go back to 0, and it waits to be
+//   recomputed. A sequence may preempt itself.
 
 #ifndef HYDRANT_SCHEDULER_SCHEDULER_H_
 #define HYDRANT_SCHEDULER_SCHEDULER_H_
@@ -75,8 +75,8 @@ class Scheduler {
   // The engine compacted `sequence` to its budget: num_slots falls to it, tail blocks return at
   // once and the reservation shrinks to the decode peak. Returns the number of blocks freed.
   int32_t Compacted(Sequence* sequence);
-  // The engine evicted one slot of `sequence` after a decode step: num_slots falls by one, the block
-  // stays (its hole is where the next token goes).
+  // The engine evicted one slot of `sequence` after a decode step: num_slots falls by one, the
+  // block stays (its hole is where the next token goes).
   void Evicted(Sequence* sequence);
   // Ends a sequence in any state (finished, cancelled, deadline): its blocks return at once.
   void Finish(Sequence* sequence);

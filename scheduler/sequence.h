@@ -1,5 +1,5 @@
-// A request's mutable state in the scheduler. Owned by the engine, lent to the scheduler from Add to
-// Finish. Only the engine thread touches it.
+// A request's mutable state in the scheduler. Owned by the engine, lent to the scheduler from Add
+// to Finish. Only the engine thread touches it.
 //
 // Three counts, never confused:
 //   num_tokens            prompt + generated, logical
