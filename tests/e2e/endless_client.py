@@ -10,7 +10,9 @@ from hydrant_client import Client, chat
 
 client = Client(sys.argv[1])
 streams = [
-    client.stream(chat=chat("Count."), stopping={"ignore_eos": True})
+    client.stream(
+        chat=chat("Count."), stopping={"ignore_eos": True}, eviction={"budget_tokens": 64}
+    )
     for _ in range(int(sys.argv[2]))
 ]
 for stream in streams:
