@@ -9,7 +9,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/deploy
-hydrant="$build/server/hydrant"
+hydrant="$build/hydrant"
 
 fail() {
   echo "error: $*" >&2
