@@ -17,14 +17,14 @@
 namespace hydrant::engine {
 
 struct SamplingParams {
-  std::optional<float> temperature;         // 1; 0 is greedy
-  std::optional<float> top_p;               // 1 = off; (0, 1]
-  std::optional<int32_t> top_k;             // 0 = off
-  std::optional<float> min_p;               // 0 = off; [0, 1]
-  std::optional<float> repetition_penalty;  // 1 = off; > 0, over prompt and output (CTRL)
-  std::optional<float> presence_penalty;    // 0 = off; [-2, 2], over the output
-  std::optional<float> frequency_penalty;   // 0 = off; [-2, 2], over the output
-  std::optional<uint64_t> seed;             // unset: drawn, and echoed in PromptInfo
+  std::optional<float> temperature;                   // 1; 0 is greedy
+  std::optional<float> top_p;                         // 1 = off; (0, 1]
+  std::optional<int32_t> top_k;                       // 0 = off
+  std::optional<float> min_p;                         // 0 = off; [0, 1]
+  std::optional<float> repetition_penalty;            // 1 = off; > 0, over prompt and output (CTRL)
+  std::optional<float> presence_penalty;              // 0 = off; [-2, 2], over the output
+  std::optional<float> frequency_penalty;             // 0 = off; [-2, 2], over the output
+  std::optional<uint64_t> seed;                       // unset: drawn, and echoed in PromptInfo
   std::vector<std::pair<int32_t, float>> logit_bias;  // token id -> added; [-100, 100]
 };
 
@@ -38,8 +38,8 @@ struct StoppingParams {
 };
 
 struct OutputParams {
-  std::optional<int32_t> logprobs;         // unset: none; n: the token's own and the n best
-  std::optional<int32_t> prompt_logprobs;  // likewise for the prompt
+  std::optional<int32_t> logprobs;          // unset: none; n: the token's own and the n best
+  std::optional<int32_t> prompt_logprobs;   // likewise for the prompt
   std::optional<bool> echo;                 // false; the prompt's text and ids come first
   std::optional<bool> skip_special_tokens;  // true
 };

@@ -18,10 +18,10 @@ namespace hydrant::engine {
 
 struct StopConditions {
   int32_t max_tokens = 1;
-  int32_t min_tokens = 0;               // below it neither stop tokens nor stop strings count
-  std::vector<int32_t> eos_token_ids;   // empty under ignore_eos
+  int32_t min_tokens = 0;              // below it neither stop tokens nor stop strings count
+  std::vector<int32_t> eos_token_ids;  // empty under ignore_eos
   std::vector<int32_t> stop_token_ids;
-  std::vector<std::string> stop;        // none empty
+  std::vector<std::string> stop;  // none empty
   bool include_stop_str_in_output = false;
 };
 
@@ -47,8 +47,8 @@ class StopChecker {
   // token). The earliest match in the text wins, of those that start together the first listed.
   // Without inclusion the text ends before the match.
   Result Add(int32_t token_id, std::string text);
-  // The stream ends for another reason, or the detokenizer gave its last text: everything held back.
-  // May still find a stop string in `text`.
+  // The stream ends for another reason, or the detokenizer gave its last text: everything held
+  // back. May still find a stop string in `text`.
   Result Flush(std::string text);
 
  private:

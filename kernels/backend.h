@@ -4,9 +4,10 @@
 // match it in tests/kernels/backend_test.cc, one parametrised suite over all of them.
 //
 // Contract of every op:
-// - Batch-invariant: a row's result is bit-identical whatever other rows are in the batch, however a
-//   prompt is cut into chunks, whatever the thread count. Prefill and decode reduce in one order, so
-//   a recomputed token gets the key and value it had.
+// - Batch-invariant: a row's result is bit-identical whatever other rows are in the batch, however
+// a
+//   prompt is cut into chunks, whatever the thread count. Prefill and decode reduce in one order,
+//   so a recomputed token gets the key and value it had.
 // - Nothing is allocated after Reserve (rows up to max_rows, slots up to the store's size).
 // - Called from one thread at a time; a backend parallelises inside an op.
 // - Shapes are the caller's duty: a violated one aborts with file and line.
@@ -108,7 +109,7 @@ enum class Activation { kSilu, kGelu, kGeluTanh, kRelu };
 // rotary_dim of each head rotate. inv_freq already holds the scaling of Llama 3 or linear.
 struct RopeParams {
   int32_t rotary_dim = 0;
-  std::vector<float> inv_freq;   // [rotary_dim / 2]
+  std::vector<float> inv_freq;    // [rotary_dim / 2]
   float attention_factor = 1.0f;  // multiplies cos and sin
 };
 
@@ -116,7 +117,7 @@ struct AttentionShape {
   int32_t heads = 0;
   int32_t kv_heads = 0;  // divides heads: query head h reads KV head h / (heads / kv_heads)
   int32_t head_dim = 0;
-  float scale = 1.0f;    // multiplies q.k; usually 1 / sqrt(head_dim)
+  float scale = 1.0f;  // multiplies q.k; usually 1 / sqrt(head_dim)
 };
 
 class Backend {
@@ -177,8 +178,9 @@ class Backend {
   // positions with them. Nothing happens where num_slots <= budget.
   virtual void Compact(std::span<const EvictionItem> items, KvStore& kv) = 0;
 
-  // Copies device f32 rows to the host; for CPU backends a plain copy.
-  virtual void Download(Matrix x, float* out) = 0;
+  // The f32 rows of x where the host can read and overwrite them, until the next op; the CPU
+  // backends give x's own memory.
+  virtual float* HostRows(Matrix x) = 0;
 };
 
 std::unique_ptr<Backend> CreateReferenceBackend();

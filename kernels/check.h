@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define HYDRANT_CHECK(condition)                                                           \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                       \
+#define HYDRANT_CHECK(condition)                                                             \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
       std::fprintf(stderr, "%s:%d: invariant broken: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                        \
-    }                                                                                      \
+      std::abort();                                                                          \
+    }                                                                                        \
   } while (false)
 
 #endif  // HYDRANT_KERNELS_CHECK_H_

@@ -39,8 +39,8 @@ class KvStore {
 
   const KvGeometry& geometry() const { return geometry_; }
 
-  // Makes the memory of blocks [first, first + count) resident before it is used. May be called from
-  // any thread, while other blocks are in use. Never changes what is stored.
+  // Makes the memory of blocks [first, first + count) resident before it is used. May be called
+  // from any thread, while other blocks are in use. Never changes what is stored.
   virtual void Prefault(int32_t first, int32_t count) = 0;
 
   // One slot, copied out. `slot` is a physical slot: block id * kBlockSlots + place in the block.

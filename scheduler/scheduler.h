@@ -10,25 +10,30 @@
 //
 // Rules (see DESIGN: Scheduler):
 // - Decode tokens of running sequences first, one each, then prefill chunks of running sequences,
-//   then admission, until max_batched_tokens. Never more than max_num_seqs running.
-// - Waiting sequences are ordered by priority (higher first), then arrival; a preempted sequence
-//   keeps its arrival and so returns to its place. Admission is in that order and stops at the first
-//   that does not fit (no overtaking, so nothing starves).
+//   then admission, until max_batched_tokens. Never more than max_num_seqs running. Within each of
+//   the three: by priority (higher first), then arrival.
+// - A preempted sequence keeps its arrival and so returns to its place. Admission stops at the
+//   first that does not fit (no overtaking, so nothing starves).
 // - A bounded request (request.budget set) reserves its peak at admission: max(prompt blocks until
 //   compaction, decode peak BlocksFor(min(prompt + max_tokens - 1, budget + 1))), and only the
-//   latter once compacted. The sum of all bounded reservations and of the blocks unbounded ones hold
-//   never exceeds the pool, so a running bounded sequence is never preempted. With kPerChunk the
-//   prompt's peak is budget + max_batched_tokens slots at most.
+//   latter once compacted. The sum of all bounded reservations and of the blocks unbounded ones
+//   hold never exceeds the pool, so a running bounded sequence is never preempted. With kPerChunk
+//   the prompt's peak is budget + max_batched_tokens slots at most.
 // - A request whose budget covers its whole length is bounded too: its peak is its length.
 // - An unbounded request is admitted when the blocks of its pending tokens fit, grows a block at a
-//   time, and when none is left the unbounded sequence that is last in (lowest priority, then latest
-//   arrival) is preempted: its blocks return, its counts go back to 0, and it waits to be recomputed.
-//   A sequence may preempt itself.
+//   time, and when none is left the unbounded sequence that is last in (lowest priority, then
+//   latest arrival) is preempted: its blocks return, its counts go back to 0, and it waits to be
+//   recomputed. A sequence may preempt itself.
+// - While unbounded sequences run, any admission leaves them one free block each, or what it took
+//   would be preempted (or would preempt) within a few steps.
+// - The blocks of a prompt are taken when it is admitted, so they are contiguous where the pool is,
+//   and only a decode token can run out of blocks.
 
 #ifndef HYDRANT_SCHEDULER_SCHEDULER_H_
 #define HYDRANT_SCHEDULER_SCHEDULER_H_
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,31 +72,67 @@ class Scheduler {
   // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet.
   absl::Status CheckFits(const Request& request) const;
 
-  // Queues a sequence. RESOURCE_EXHAUSTED when max_queue wait. The caller has passed CheckFits.
+  // Queues a sequence. RESOURCE_EXHAUSTED when max_queue wait. The caller has passed CheckFits, and
+  // no two sequences share an arrival.
   absl::Status Add(Sequence* sequence);
 
-  SchedulerOutput Schedule();
+  // The next step; empty when nothing waits that could run. Valid until the next call: the output's
+  // vectors are reused, so that a step in steady state allocates nothing. O(running + admitted).
+  const SchedulerOutput& Schedule();
+  // Skips those that were finished since Schedule.
   void Commit(const SchedulerOutput& output);
-  // The engine compacted `sequence` to its budget: num_slots falls to it, tail blocks return at
-  // once and the reservation shrinks to the decode peak. Returns the number of blocks freed.
+  // The engine compacted `sequence` to its budget: num_slots falls to it, the reservation shrinks
+  // to the decode peak (under kPerChunk, while chunks are to come, to budget + the longest of them)
+  // and the blocks beyond it return at once. Returns the number of blocks freed.
   int32_t Compacted(Sequence* sequence);
-  // The engine evicted one slot of `sequence` after a decode step: num_slots falls by one, the block
-  // stays (its hole is where the next token goes).
+  // The engine evicted one slot of `sequence` after a decode step: num_slots falls by one, the
+  // block stays (its hole is where the next token goes).
   void Evicted(Sequence* sequence);
-  // Ends a sequence in any state (finished, cancelled, deadline): its blocks return at once.
+  // Ends a sequence in any state (finished, cancelled, deadline): its blocks return at once. Once
+  // ended, again does nothing.
   void Finish(Sequence* sequence);
 
-  int32_t num_waiting() const;
-  int32_t num_running() const;
+  int32_t num_waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  int32_t num_running() const { return static_cast<int32_t>(running_.size()); }
   const BlockAllocator& blocks() const { return allocator_; }
   // Aborts unless free + held = total, no block is held twice, and every running sequence's blocks
   // cover its slots. O(blocks); for tests and idle moments.
   void CheckInvariants() const;
 
  private:
+  // Who is served first; the last in this order is the first to be preempted.
+  struct ServedBefore {
+    bool operator()(const Sequence* a, const Sequence* b) const {
+      if (a->request.priority != b->request.priority) {
+        return a->request.priority > b->request.priority;
+      }
+      return a->request.arrival < b->request.arrival;
+    }
+  };
+
+  // Blocks a bounded request holds at the most from here on, `computed` of its tokens being done.
+  int64_t PeakBlocks(const Request& request, int32_t computed) const;
+  // Blocks that are neither reserved by a bounded sequence nor held by an unbounded one.
+  int32_t Available() const { return allocator_.total() - reserved_ - unbounded_held_; }
+
+  void ScheduleDecodes();
+  void SchedulePrefills();
+  void Admit();
+  void Append(Sequence* sequence, int32_t num_tokens);
+  // Makes room for one more slot; false when `sequence` itself had to be preempted for it.
+  bool GrowForDecode(Sequence* sequence);
+  void PreemptLastUnbounded();
+  // Takes a running sequence's blocks and its place in running_.
+  void Remove(Sequence* sequence);
+
   SchedulerOptions options_;
   BlockAllocator allocator_;
-  // The representation is the implementer's.
+  std::set<Sequence*, ServedBefore> waiting_;
+  std::vector<Sequence*> running_;  // sorted by ServedBefore
+  int32_t reserved_ = 0;            // sum of the running bounded sequences' reserved_blocks
+  int32_t unbounded_held_ = 0;      // sum of the running unbounded sequences' blocks
+  int32_t unbounded_running_ = 0;
+  SchedulerOutput output_;
 };
 
 }  // namespace hydrant::scheduler

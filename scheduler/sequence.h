@@ -1,5 +1,5 @@
-// A request's mutable state in the scheduler. Owned by the engine, lent to the scheduler from Add to
-// Finish. Only the engine thread touches it.
+// A request's mutable state in the scheduler. Owned by the engine, lent to the scheduler from Add
+// to Finish. Only the engine thread touches it.
 //
 // Three counts, never confused:
 //   num_tokens            prompt + generated, logical
@@ -26,14 +26,15 @@ struct Sequence {
 
   int32_t num_tokens;               // the engine adds one for each sampled token
   int32_t num_computed_tokens = 0;  // advanced by Scheduler::Commit
-  int32_t num_slots = 0;            // advanced by Commit, lowered by Compacted
-  std::vector<int32_t> blocks;      // BlocksFor(num_slots) or more (what the next chunk needs)
-  int32_t reserved_blocks = 0;      // bounded requests: the peak admission counted with
+  int32_t num_slots = 0;            // advanced by Commit, lowered by Compacted and Evicted
+  std::vector<int32_t> blocks;      // cover num_slots and this step's rows, or more
+  int32_t reserved_blocks = 0;      // bounded and running: `blocks` never grows beyond this
   int32_t preemptions = 0;
 
+  bool bounded() const { return request.budget.has_value(); }
   // Tokens whose KV is missing: 1 in steady decode, more in prefill or after a preemption.
   int32_t num_pending_tokens() const { return num_tokens - num_computed_tokens; }
-  // Every token known so far but the newest has been fed, so this pass samples.
+  // The prompt is computed. (A sequence that was preempted recomputes what it generated, too.)
   bool in_decode() const { return num_computed_tokens >= request.prompt_tokens; }
 };
 

@@ -14,9 +14,9 @@ enum class RopeScaling { kNone, kLinear, kLlama3 };
 struct RopeConfig {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;             // linear, llama3
-  double low_freq_factor = 1.0;    // llama3
-  double high_freq_factor = 4.0;   // llama3
+  double factor = 1.0;                           // linear, llama3
+  double low_freq_factor = 1.0;                  // llama3
+  double high_freq_factor = 4.0;                 // llama3
   int32_t original_max_position_embeddings = 0;  // llama3
   // GGUF: explicit divisors of each frequency (rope_freqs.weight), [head_dim / 2], or empty.
   std::vector<float> freq_divisors;

@@ -1,0 +1,287 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/kv_cache.h"
+#include "engine/model_runner.h"
+#include "engine/models/model.h"
+#include "engine/request_resolver.h"
+#include "engine/step_loop.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/weights/checkpoint.h"
+#include "scheduler/scheduler.h"
+
+namespace hydrant::engine {
+namespace {
+
+absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOptions& options) {
+  if (options.device == "reference") return kernels::CreateReferenceBackend();
+  if (options.device == "auto" || options.device == "cpu") {
+    return kernels::CreateCpuBackend({.threads = options.threads});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("device \"", options.device, "\" is not built in; use auto or cpu"));
+}
+
+absl::Status ValidateOptions(const EngineOptions& o) {
+  const auto at_least = [](const char* name, int64_t value, int64_t least) {
+    if (value >= least) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be at least ", least, ", got ", value));
+  };
+  for (const absl::Status& status : {
+           at_least("threads", o.threads, 0),
+           at_least("kv_cache_bytes", o.kv_cache_bytes, 0),
+           at_least("max_num_seqs", o.max_num_seqs, 1),
+           // Every running sequence decodes one token a step.
+           at_least("max_batched_tokens", o.max_batched_tokens, o.max_num_seqs),
+           at_least("max_queue", o.max_queue, 1),
+           at_least("max_model_len", o.max_model_len, 0),
+           at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
+       }) {
+    if (!status.ok()) return status;
+  }
+  if (const auto ratio = o.eviction.budget_ratio; ratio && !(*ratio > 0 && *ratio <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("budget_ratio must be above 0 and at most 1, got ", *ratio));
+  }
+  return absl::OkStatus();
+}
+
+std::string NameOf(const EngineOptions& options) {
+  if (!options.model_name.empty()) return options.model_name;
+  std::filesystem::path path(options.model_path);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+std::string RandomRequestId() {
+  std::random_device device;
+  return absl::StrFormat("req-%08x%08x%08x", device(), device(), device());
+}
+
+class LoadedEngine final : public Engine {
+ public:
+  static absl::StatusOr<std::unique_ptr<Engine>> Load(const EngineOptions& options,
+                                                      std::shared_ptr<EngineObserver> observer,
+                                                      const Progress& progress);
+
+  absl::Status Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
+                      std::optional<Clock::time_point> deadline) override;
+  bool Cancel(std::string_view request_id) override { return loop_->Cancel(request_id); }
+  void StartDraining() override { loop_->StartDraining(); }
+  bool Drained() const override { return loop_->Drained(); }
+  void AbortAll(absl::Status status) override { loop_->AbortAll(std::move(status)); }
+  const ModelInfo& model_info() const override { return info_; }
+  LoadStats load() const override { return loop_->load(); }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  absl::StatusOr<std::string> RenderChat(const chat::Conversation& conversation) const override;
+
+ private:
+  absl::Status LoadParts(const EngineOptions& options, const Progress& progress);
+  void FillInfo(const EngineOptions& options, kernels::WeightDType weight_dtype);
+  absl::StatusOr<std::vector<int32_t>> Tokenize(const GenerateRequest& request) const;
+  // What Submit does between taking a place in the queue and handing over.
+  absl::StatusOr<std::unique_ptr<ActiveRequest>> Prepare(const GenerateRequest& request,
+                                                         std::string id,
+                                                         std::unique_ptr<ResponseSink> sink);
+
+  std::shared_ptr<EngineObserver> observer_;
+  ModelInfo info_;
+  ResolverContext resolver_;
+  std::atomic<int64_t> arrivals_{0};
+  // In the order of their making; the loop, which uses all of them, ends first.
+  std::unique_ptr<weights::Checkpoint> checkpoint_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  absl::StatusOr<chat::Template> template_ = absl::UnimplementedError(
+      "input.chat: the checkpoint has no chat template; send text or token_ids");
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<KvCache> kv_cache_;
+  std::unique_ptr<ModelRunner> runner_;
+  std::unique_ptr<StepLoop> loop_;
+};
+
+absl::StatusOr<std::unique_ptr<Engine>> LoadedEngine::Load(const EngineOptions& options,
+                                                           std::shared_ptr<EngineObserver> observer,
+                                                           const Progress& progress) {
+  if (absl::Status status = ValidateOptions(options); !status.ok()) return status;
+  auto engine = std::make_unique<LoadedEngine>();
+  engine->observer_ = observer ? std::move(observer) : std::make_shared<EngineObserver>();
+  if (absl::Status status = engine->LoadParts(options, progress); !status.ok()) return status;
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progress& progress) {
+  const auto take = [](auto& target, auto result) {
+    if (result.ok()) target = *std::move(result);
+    return result.status();
+  };
+  absl::Status status;
+  progress("opening the checkpoint", 0);
+  status = take(checkpoint_, weights::Checkpoint::Open(options.model_path));
+  if (!status.ok()) return status;
+  status = take(tokenizer_, checkpoint_->LoadTokenizer());
+  if (!status.ok()) return status;
+  if (checkpoint_->chat_template()) {
+    template_ = chat::Template::Parse(*checkpoint_->chat_template());
+  }
+  status = take(backend_, CreateBackend(options));
+  if (!status.ok()) return status;
+
+  const ModelConfig& config = checkpoint_->config();
+  kernels::KvGeometry geometry;
+  geometry.layers = config.num_hidden_layers;
+  geometry.kv_heads = config.num_key_value_heads;
+  geometry.head_dim = config.head_dim;
+  geometry.dtype = options.kv_dtype;
+  geometry.windows = config.sliding_windows;
+
+  Model::Options model_options;
+  // The fastest path whose perplexity is that of f32: see WeightDType.
+  model_options.weight_dtype = options.weight_dtype.value_or(kernels::WeightDType::kInt8);
+  model_options.max_rows = options.max_batched_tokens;
+  int64_t kv_bytes = options.kv_cache_bytes;
+  if (kv_bytes == 0) kv_bytes = DefaultKvCacheBytes();
+  const int32_t context = options.max_model_len > 0
+                              ? std::min(options.max_model_len, config.max_position_embeddings)
+                              : config.max_position_embeddings;
+  model_options.max_slots = context;
+  status = take(model_, Model::Load(*checkpoint_, *backend_, model_options,
+                                    [&](double ratio) { progress("packing the weights", ratio); }));
+  if (!status.ok()) return status;
+  checkpoint_->DropPages();
+  status = take(kv_cache_, KvCache::Create(*backend_, geometry, kv_bytes));
+  if (!status.ok()) return status;
+
+  resolver_.generation = checkpoint_->generation_config();
+  std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
+  for (int32_t id : tokenizer_->eos_ids()) {
+    if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
+  }
+  resolver_.eviction = options.eviction;
+  resolver_.vocab_size = config.vocab_size;
+  resolver_.max_model_len = context;
+  resolver_.kv_slots = int64_t{kv_cache_->num_blocks()} * kernels::kBlockSlots;
+  FillInfo(options, model_options.weight_dtype);
+
+  runner_ = std::make_unique<ModelRunner>(*model_, *backend_, kv_cache_->store(),
+                                          options.max_batched_tokens, options.max_num_seqs);
+  scheduler::SchedulerOptions scheduling;
+  scheduling.num_blocks = kv_cache_->num_blocks();
+  scheduling.max_num_seqs = options.max_num_seqs;
+  scheduling.max_batched_tokens = options.max_batched_tokens;
+  loop_ = std::make_unique<StepLoop>(scheduling, options.max_queue, info_.name, *runner_,
+                                     *kv_cache_, *tokenizer_, *observer_);
+  progress("ready", 1);
+  return absl::OkStatus();
+}
+
+void LoadedEngine::FillInfo(const EngineOptions& options, kernels::WeightDType weight_dtype) {
+  const ModelConfig& config = checkpoint_->config();
+  info_.name = NameOf(options);
+  info_.architecture = config.model_type;
+  info_.path = options.model_path;
+  info_.parameters = checkpoint_->num_parameters();
+  info_.vocab_size = config.vocab_size;
+  info_.max_model_len = resolver_.max_model_len;
+  info_.num_layers = config.num_hidden_layers;
+  info_.num_heads = config.num_attention_heads;
+  info_.num_kv_heads = config.num_key_value_heads;
+  info_.head_dim = config.head_dim;
+  info_.hidden_size = config.hidden_size;
+  info_.backend = std::string(backend_->name());
+  info_.weight_dtype = std::string(kernels::WeightDTypeName(weight_dtype));
+  info_.kv_dtype = std::string(kernels::KvDTypeName(options.kv_dtype));
+  info_.weight_bytes = static_cast<int64_t>(model_->weight_bytes());
+  info_.kv_blocks = kv_cache_->num_blocks();
+  info_.block_slots = kernels::kBlockSlots;
+  info_.kv_bytes_per_token = kv_cache_->block_bytes() / kernels::kBlockSlots;
+  info_.kv_cache_bytes = kv_cache_->block_bytes() * kv_cache_->num_blocks();
+  info_.has_chat_template = template_.ok();
+  info_.eos_token_ids = resolver_.generation.eos_token_ids;
+  info_.eviction = options.eviction;
+}
+
+absl::StatusOr<std::string> LoadedEngine::RenderChat(const chat::Conversation& conversation) const {
+  if (!template_.ok()) return template_.status();
+  return template_->Render(conversation);
+}
+
+absl::StatusOr<std::vector<int32_t>> LoadedEngine::Tokenize(const GenerateRequest& request) const {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.input)) return *ids;
+  if (const auto* text = std::get_if<std::string>(&request.input)) {
+    return tokenizer_->Encode(*text, /*add_special_tokens=*/true);
+  }
+  auto rendered = RenderChat(std::get<chat::Conversation>(request.input));
+  if (!rendered.ok()) return rendered.status();
+  return tokenizer_->Encode(*rendered, /*add_special_tokens=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
+    const GenerateRequest& request, std::string id, std::unique_ptr<ResponseSink> sink) {
+  if (absl::Status status = ValidateParameters(request, resolver_); !status.ok()) return status;
+  auto prompt = Tokenize(request);
+  if (!prompt.ok()) return prompt.status();
+  auto resolved = Resolve(request, *prompt, resolver_);
+  if (!resolved.ok()) return resolved.status();
+
+  scheduler::Request shape;
+  shape.arrival = arrivals_.fetch_add(1);
+  shape.priority = request.priority;
+  shape.prompt_tokens = static_cast<int32_t>(prompt->size());
+  shape.max_tokens = resolved->max_tokens;
+  if (resolved->policy) shape.budget = resolved->policy->budget();
+  if (resolved->eviction.prefill_eviction == PrefillEviction::kPerChunk) {
+    shape.prefill_eviction = scheduler::PrefillEviction::kPerChunk;
+  }
+  if (absl::Status status = loop_->CheckFits(shape); !status.ok()) return status;
+  return std::make_unique<ActiveRequest>(std::move(id), shape, *std::move(prompt),
+                                         *std::move(resolved), *tokenizer_, resolver_.vocab_size,
+                                         std::move(sink));
+}
+
+absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
+                                  std::optional<Clock::time_point> deadline) {
+  const Clock::time_point submitted = Clock::now();
+  if (!request.model.empty() && request.model != info_.name) {
+    observer_->OnRejected("unknown_model");
+    return absl::NotFoundError(absl::StrCat(
+        "model \"", request.model, "\" is not served here; this server has \"", info_.name, "\""));
+  }
+  const std::string id =
+      request.request_id.empty() ? RandomRequestId() : std::move(request.request_id);
+  if (absl::Status status = loop_->Reserve(id); !status.ok()) {
+    observer_->OnRejected(absl::IsResourceExhausted(status) ? "queue_full"
+                          : absl::IsAlreadyExists(status)   ? "duplicate_id"
+                                                            : "draining");
+    return status;
+  }
+  auto active = Prepare(request, id, std::move(sink));
+  if (!active.ok()) {
+    loop_->Unreserve(id);
+    observer_->OnRejected(absl::IsUnimplemented(active.status()) ? "unimplemented"
+                                                                 : "invalid_argument");
+    return active.status();
+  }
+  (*active)->submitted = submitted;
+  (*active)->deadline = deadline;
+  loop_->Submit(*std::move(active));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options,
+                                                     std::shared_ptr<EngineObserver> observer,
+                                                     const Progress& progress) {
+  return LoadedEngine::Load(options, std::move(observer), progress);
+}
+
+}  // namespace hydrant::engine

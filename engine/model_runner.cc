@@ -1,0 +1,134 @@
+#include "engine/model_runner.h"
+
+#include <algorithm>
+
+#include "kernels/check.h"
+
+namespace hydrant::engine {
+
+static_assert(kernels::kBlockSlots == scheduler::kBlockSlots);
+
+namespace {
+
+ActiveRequest& AsActive(scheduler::Sequence* sequence) {
+  return *static_cast<ActiveRequest*>(sequence);
+}
+
+}  // namespace
+
+ModelRunner::ModelRunner(Model& model, kernels::Backend& backend, kernels::KvStore& kv,
+                         int32_t max_rows, int32_t max_sequences)
+    : model_(model), backend_(backend), kv_(kv) {
+  batch_.token_ids.reserve(max_rows);
+  batch_.positions.reserve(max_rows);
+  batch_.logit_rows.reserve(max_rows);
+  logit_rows_.reserve(max_rows);
+  batch_.sequences.reserve(max_sequences);
+  evict_.reserve(max_sequences);
+  compact_.reserve(max_sequences);
+  evicting_.reserve(max_sequences);
+  compacting_.reserve(max_sequences);
+}
+
+void ModelRunner::AddSequence(ActiveRequest& request,
+                              const scheduler::ScheduledSequence& scheduled) {
+  const int32_t first_position = request.num_computed_tokens;
+  const int32_t count = scheduled.num_tokens;
+
+  kernels::BatchSequence sequence;
+  sequence.first_row = batch_.num_rows();
+  sequence.num_rows = count;
+  sequence.first_position = first_position;
+  sequence.num_slots = request.num_slots + count;
+  sequence.blocks = request.blocks.data();
+  sequence.holes = request.has_hole ? request.holes.data() : nullptr;
+  sequence.keep_scores = request.evicts() && request.applied.policy->needs_scores();
+  HYDRANT_CHECK(!request.has_hole || count == 1);
+  HYDRANT_CHECK(static_cast<size_t>(scheduler::BlocksFor(sequence.num_slots)) <=
+                request.blocks.size());
+  batch_.sequences.push_back(sequence);
+
+  // A row's logits predict the token after it: wanted for the newest token, and for the prompt's
+  // own tokens as long as their log-probabilities have not been delivered.
+  const bool prompt_logprobs =
+      request.applied.output.prompt_logprobs.has_value() && !request.prompt_info_sent;
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t position = first_position + i;
+    const bool samples = scheduled.samples && i + 1 == count;
+    if (samples || (prompt_logprobs && position + 1 < request.request.prompt_tokens)) {
+      batch_.logit_rows.push_back(sequence.first_row + i);
+      logit_rows_.push_back({&request, position});
+    }
+    batch_.token_ids.push_back(request.tokens[position]);
+    batch_.positions.push_back(position);
+  }
+}
+
+void ModelRunner::Run(const scheduler::SchedulerOutput& output) {
+  batch_.token_ids.clear();
+  batch_.positions.clear();
+  batch_.sequences.clear();
+  batch_.logit_rows.clear();
+  logit_rows_.clear();
+  for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
+    AddSequence(AsActive(scheduled.sequence), scheduled);
+  }
+  model_.Forward(batch_, kv_);
+}
+
+void ModelRunner::ForEachLogits(const OnLogits& on_logits) {
+  const std::span<const int32_t> rows = batch_.logit_rows;
+  const size_t vocab = model_.config().vocab_size;
+  for (size_t first = 0; first < rows.size(); first += kMaxLogitRows) {
+    const auto chunk = rows.subspan(first, std::min<size_t>(kMaxLogitRows, rows.size() - first));
+    const std::span<float> logits = model_.Logits(chunk);
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      const LogitRow& row = logit_rows_[first + i];
+      on_logits(*row.request, row.position, logits.subspan(i * vocab, vocab));
+    }
+  }
+}
+
+void ModelRunner::Evict(const scheduler::SchedulerOutput& output, scheduler::Scheduler& scheduler,
+                        const OnEviction& on_eviction) {
+  evict_.clear();
+  compact_.clear();
+  evicting_.clear();
+  compacting_.clear();
+  for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
+    ActiveRequest& request = AsActive(scheduled.sequence);
+    if (request.status != scheduler::SequenceStatus::kRunning || !request.evicts()) continue;
+    const int32_t budget = request.applied.policy->budget();
+    if (request.num_slots <= budget) continue;
+    kernels::EvictionItem item;
+    item.policy = *request.applied.policy;
+    item.num_slots = request.num_slots;
+    item.newest_position = request.newest_position();
+    item.blocks = request.blocks.data();
+    const bool decoded = request.num_computed_tokens > request.request.prompt_tokens;
+    if (decoded) {
+      request.holes.resize(size_t(kv_.geometry().layers) * kv_.geometry().kv_heads);
+      item.holes = request.holes.data();
+      evict_.push_back(item);
+      evicting_.push_back(&request);
+    } else if (!request.in_prompt() ||
+               request.request.prefill_eviction == scheduler::PrefillEviction::kPerChunk) {
+      compact_.push_back(item);
+      compacting_.push_back(&request);
+    }
+  }
+  if (!compact_.empty()) backend_.Compact(compact_, kv_);
+  if (!evict_.empty()) backend_.Evict(evict_, kv_);
+  for (ActiveRequest* request : compacting_) {
+    const int32_t before = request->num_slots;
+    const int32_t freed = scheduler.Compacted(request);
+    on_eviction(*request, before - request->num_slots, freed);
+  }
+  for (ActiveRequest* request : evicting_) {
+    request->has_hole = true;
+    scheduler.Evicted(request);
+    on_eviction(*request, 1, 0);
+  }
+}
+
+}  // namespace hydrant::engine

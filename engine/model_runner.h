@@ -1,0 +1,64 @@
+// Turns what the scheduler chose into one batch, runs the model over it, and applies eviction to
+// what the pass left behind. Knows tokens, slots and holes; not sampling, nor streams.
+
+#ifndef HYDRANT_ENGINE_MODEL_RUNNER_H_
+#define HYDRANT_ENGINE_MODEL_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/active_request.h"
+#include "engine/models/model.h"
+#include "kernels/backend.h"
+#include "scheduler/scheduler.h"
+
+namespace hydrant::engine {
+
+class ModelRunner {
+ public:
+  // All outlive the runner. `max_rows`: of one pass.
+  ModelRunner(Model& model, kernels::Backend& backend, kernels::KvStore& kv, int32_t max_rows,
+              int32_t max_sequences);
+
+  // Logits [vocab_size] after the token at `position` of `request`; may be overwritten.
+  using OnLogits =
+      std::function<void(ActiveRequest& request, int32_t position, std::span<float> logits)>;
+
+  // One pass. Logits are computed for the row that samples, and for prompt rows where
+  // log-probabilities of the prompt are wanted; nowhere else.
+  void Run(const scheduler::SchedulerOutput& output);
+  // Hands the pass's logits out, in the order of the batch.
+  void ForEachLogits(const OnLogits& on_logits);
+
+  // After Scheduler::Commit: compacts sequences whose prompt is done (or whose chunk is, under
+  // per-chunk prefill) and that hold more than their budget, evicts one slot of each decoding
+  // sequence that holds one more than its budget, and tells the scheduler. `on_eviction` is called
+  // for each sequence that lost tokens, with their number and the blocks that came free.
+  using OnEviction =
+      std::function<void(ActiveRequest& request, int32_t tokens, int32_t blocks_freed)>;
+  void Evict(const scheduler::SchedulerOutput& output, scheduler::Scheduler& scheduler,
+             const OnEviction& on_eviction);
+
+ private:
+  struct LogitRow {
+    ActiveRequest* request;
+    int32_t position;
+  };
+
+  void AddSequence(ActiveRequest& request, const scheduler::ScheduledSequence& scheduled);
+
+  Model& model_;
+  kernels::Backend& backend_;
+  kernels::KvStore& kv_;
+  // Reused from pass to pass.
+  kernels::Batch batch_;
+  std::vector<LogitRow> logit_rows_;
+  std::vector<kernels::EvictionItem> evict_, compact_;
+  std::vector<ActiveRequest*> evicting_, compacting_;
+};
+
+}  // namespace hydrant::engine
+
+#endif  // HYDRANT_ENGINE_MODEL_RUNNER_H_

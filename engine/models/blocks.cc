@@ -1,0 +1,121 @@
+#include "engine/models/blocks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace hydrant::engine {
+
+absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& parts, int64_t cols,
+                                                 bool bias_expected) {
+  struct Stacked {
+    int64_t first_row;
+    weights::TensorView view;
+  };
+  std::vector<Stacked> stack;
+  std::vector<float> bias;
+  int64_t rows = 0;
+  for (const LinearPart& part : parts) {
+    auto view = checkpoint_.Tensor(part.name + ".weight", part.rows, cols);
+    if (!view.ok()) return view.status();
+    stack.push_back({rows, *std::move(view)});
+    if (const std::string name = part.name + ".bias"; bias_expected || checkpoint_.Has(name)) {
+      auto values = checkpoint_.Tensor(name, 1, part.rows);
+      if (!values.ok()) return values.status();
+      bias.resize(rows + part.rows);
+      values->read_row(0, bias.data() + rows);
+    }
+    rows += part.rows;
+  }
+
+  kernels::MatrixSource source;
+  source.rows = rows;
+  source.cols = cols;
+  source.read_row = [stack = std::move(stack)](int64_t row, float* out) {
+    auto it = std::upper_bound(stack.begin(), stack.end(), row,
+                               [](int64_t r, const Stacked& s) { return r < s.first_row; });
+    --it;
+    it->view.read_row(row - it->first_row, out);
+  };
+  LinearLayer layer;
+  auto packed = backend_.Pack(source, dtype_);
+  if (!packed.ok()) return packed.status();
+  layer.weight = *std::move(packed);
+  packed_bytes_ += layer.weight->bytes();
+  if (!bias.empty()) {
+    bias.resize(rows);
+    layer.bias = backend_.Upload(bias);
+    packed_bytes_ += layer.bias->bytes();
+  }
+  return layer;
+}
+
+absl::StatusOr<kernels::Buffer> WeightLoader::Vector(const std::string& name, int64_t size) {
+  auto view = checkpoint_.Tensor(name, 1, size);
+  if (!view.ok()) return view.status();
+  std::vector<float> values(size);
+  view->read_row(0, values.data());
+  kernels::Buffer buffer = backend_.Upload(values);
+  packed_bytes_ += buffer.bytes();
+  return buffer;
+}
+
+absl::StatusOr<kernels::MatrixSource> WeightLoader::Table(const std::string& name, int64_t rows,
+                                                          int64_t cols) {
+  auto view = checkpoint_.Tensor(name, rows, cols);
+  if (!view.ok()) return view.status();
+  return kernels::MatrixSource{rows, cols, std::move(view->read_row)};
+}
+
+kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
+  kernels::RopeParams rope;
+  rope.rotary_dim = rotary_dim;
+  const double pi2 = 2.0 * std::numbers::pi;
+  for (int i = 0; i < rotary_dim / 2; ++i) {
+    double freq = 1.0 / std::pow(config.theta, 2.0 * i / rotary_dim);
+    switch (config.scaling) {
+      case RopeScaling::kNone:
+        break;
+      case RopeScaling::kLinear:
+        freq /= config.factor;
+        break;
+      case RopeScaling::kLlama3: {
+        // Long wavelengths are stretched by `factor`, short ones kept, and those between blended.
+        const double wavelength = pi2 / freq;
+        const double low = config.original_max_position_embeddings / config.low_freq_factor;
+        const double high = config.original_max_position_embeddings / config.high_freq_factor;
+        if (wavelength > low) {
+          freq /= config.factor;
+        } else if (wavelength >= high) {
+          const double smooth =
+              (config.original_max_position_embeddings / wavelength - config.low_freq_factor) /
+              (config.high_freq_factor - config.low_freq_factor);
+          freq = (1.0 - smooth) * freq / config.factor + smooth * freq;
+        }
+        break;
+      }
+    }
+    if (!config.freq_divisors.empty()) freq /= config.freq_divisors[i];
+    rope.inv_freq.push_back(static_cast<float>(freq));
+  }
+  return rope;
+}
+
+std::optional<kernels::Activation> ActivationByName(const std::string& name) {
+  static constexpr std::pair<const char*, kernels::Activation> kNames[] = {
+      {"silu", kernels::Activation::kSilu},
+      {"swish", kernels::Activation::kSilu},
+      {"gelu", kernels::Activation::kGelu},
+      {"gelu_new", kernels::Activation::kGeluTanh},
+      {"gelu_fast", kernels::Activation::kGeluTanh},
+      {"relu", kernels::Activation::kRelu},
+      {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
+  };
+  for (const auto& [known, activation] : kNames) {
+    if (name == known) return activation;
+  }
+  return std::nullopt;
+}
+
+}  // namespace hydrant::engine

@@ -1,0 +1,66 @@
+// What architectures share: loading of (fused) linear layers and vectors, RoPE frequencies.
+
+#ifndef HYDRANT_ENGINE_MODELS_BLOCKS_H_
+#define HYDRANT_ENGINE_MODELS_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/models/model_config.h"
+#include "engine/weights/checkpoint.h"
+#include "kernels/backend.h"
+
+namespace hydrant::engine {
+
+// A linear layer as it is run.
+struct LinearLayer {
+  std::unique_ptr<kernels::PackedMatrix> weight;
+  std::optional<kernels::Buffer> bias;  // [weight.rows]
+
+  const kernels::Buffer* bias_or_null() const { return bias ? &*bias : nullptr; }
+};
+
+// One of the matrices that are stacked, in order, into a fused linear layer.
+struct LinearPart {
+  std::string name;  // without ".weight" and ".bias"
+  int64_t rows = 0;
+};
+
+// Reads tensors of one checkpoint for one backend and counts what is packed.
+class WeightLoader {
+ public:
+  WeightLoader(const weights::Checkpoint& checkpoint, kernels::Backend& backend,
+               kernels::WeightDType dtype)
+      : checkpoint_(checkpoint), backend_(backend), dtype_(dtype) {}
+
+  // [sum of rows, cols]. A bias is used where the checkpoint has one for a part; parts without one
+  // then count as zero. `bias_expected` makes a missing one an error.
+  absl::StatusOr<LinearLayer> Linear(const std::vector<LinearPart>& parts, int64_t cols,
+                                     bool bias_expected);
+  absl::StatusOr<kernels::Buffer> Vector(const std::string& name, int64_t size);
+  // A table that is read row by row, as it lies in the file.
+  absl::StatusOr<kernels::MatrixSource> Table(const std::string& name, int64_t rows, int64_t cols);
+
+  size_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  const weights::Checkpoint& checkpoint_;
+  kernels::Backend& backend_;
+  kernels::WeightDType dtype_;
+  size_t packed_bytes_ = 0;
+};
+
+// Frequencies of RoPE with its scaling (linear; llama3 as in transformers' modeling_rope_utils),
+// for the first `rotary_dim` of each head.
+kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim);
+
+// "silu", "gelu", "gelu_pytorch_tanh", "relu", ... ; nullopt for a name that is not known.
+std::optional<kernels::Activation> ActivationByName(const std::string& name);
+
+}  // namespace hydrant::engine
+
+#endif  // HYDRANT_ENGINE_MODELS_BLOCKS_H_

@@ -1,0 +1,115 @@
+// The engine thread's side of the engine: requests in flight and what one step does to them.
+// Reads aloud as: take what came, schedule, run, sample, evict, publish.
+
+#ifndef HYDRANT_ENGINE_STEP_LOOP_H_
+#define HYDRANT_ENGINE_STEP_LOOP_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/active_request.h"
+#include "engine/engine.h"
+#include "engine/kv_cache.h"
+#include "engine/model_runner.h"
+#include "scheduler/scheduler.h"
+
+namespace hydrant::engine {
+
+class StepLoop {
+ public:
+  // All outlive the loop. Starts the thread.
+  StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue, std::string model_name,
+           ModelRunner& runner, KvCache& kv_cache, const Tokenizer& tokenizer,
+           EngineObserver& observer);
+  // Every open request ends with UNAVAILABLE.
+  ~StepLoop();
+
+  // ---- from any thread ----
+
+  // Takes a place in the queue and the id, before anything costly is done for the request.
+  // UNAVAILABLE (draining), ALREADY_EXISTS, RESOURCE_EXHAUSTED.
+  absl::Status Reserve(const std::string& id);
+  // Gives the place and the id back: the request was refused after all.
+  void Unreserve(const std::string& id);
+  // Hands over a request whose id was reserved.
+  void Submit(std::unique_ptr<ActiveRequest> request);
+  bool Cancel(std::string_view id);
+  void AbortAll(absl::Status status);
+  void StartDraining();
+  bool Drained() const;
+  LoadStats load() const;
+  absl::Status CheckFits(const scheduler::Request& request) const {
+    return scheduler_.CheckFits(request);
+  }
+
+ private:
+  // A request that ended in this step; its sink hears of it once the gauges are published.
+  struct Ended {
+    std::unique_ptr<ActiveRequest> request;
+    std::variant<Finished, absl::Status> result;
+    RequestOutcome outcome;
+  };
+
+  void Run();
+  // Waits for something to do; false when the loop is to end.
+  bool TakeInbox();
+  void ExpireDeadlines();
+  void Step();
+  void Admit(const scheduler::SchedulerOutput& output);
+  void OnLogits(ActiveRequest& request, int32_t position, std::span<float> logits);
+  void AppendToken(ActiveRequest& request, int32_t token, std::optional<TokenLogprobs> logprobs);
+  void SendPromptInfo(ActiveRequest& request);
+  TokenLogprobs Logprobs(std::span<const float> logits, int32_t token, int32_t top) const;
+  void Finish(ActiveRequest& request, FinishReason reason,
+              std::variant<std::monostate, std::string, int32_t> matched);
+  void Fail(ActiveRequest& request, absl::Status status, RequestOutcome outcome);
+  // Takes the request from the scheduler and from requests_ into ended_.
+  void End(ActiveRequest& request, std::variant<Finished, absl::Status> result,
+           RequestOutcome outcome);
+  void Publish();
+  Usage MakeUsage(const ActiveRequest& request, Clock::time_point now) const;
+
+  const int32_t max_queue_;
+  const std::string model_name_;
+  ModelRunner& runner_;
+  KvCache& kv_cache_;
+  const Tokenizer& tokenizer_;
+  EngineObserver& observer_;
+
+  // Engine thread's.
+  scheduler::Scheduler scheduler_;
+  std::unordered_map<std::string, std::unique_ptr<ActiveRequest>> requests_;
+  std::vector<Ended> ended_;
+  std::vector<float> logits_copy_;
+  StepStats step_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::vector<std::unique_ptr<ActiveRequest>> submitted_;
+  std::vector<std::string> cancelled_;
+  std::optional<absl::Status> abort_all_;
+  // A cancel may come while the submitter still prepares the request.
+  enum class Phase { kReserved, kReservedAndCancelled, kSubmitted };
+  std::unordered_map<std::string, Phase> in_flight_;
+  int32_t reserved_ = 0;  // ids whose request has not been taken by the engine thread yet
+  LoadStats load_;
+  bool stop_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace hydrant::engine
+
+#endif  // HYDRANT_ENGINE_STEP_LOOP_H_

@@ -1,0 +1,17 @@
+#include "kernels/backend.h"
+
+namespace hydrant::kernels {
+
+std::string_view WeightDTypeName(WeightDType dtype) {
+  switch (dtype) {
+    case WeightDType::kF32:
+      return "f32";
+    case WeightDType::kBF16:
+      return "bf16";
+    case WeightDType::kInt8:
+      return "int8";
+  }
+  return "unknown";
+}
+
+}  // namespace hydrant::kernels

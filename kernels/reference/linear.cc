@@ -1,0 +1,114 @@
+// y = x W^T in the three numeric paths of WeightDType.
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/bfloat16.h"
+#include "kernels/check.h"
+#include "kernels/quantization.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace hydrant::kernels {
+namespace {
+
+// Weights in row order. For f32 and bf16 `values` holds them (bf16 already rounded); for int8
+// `quantised` does, with one scale for each row.
+class ReferenceMatrix final : public PackedMatrix {
+ public:
+  ReferenceMatrix(int64_t rows, int64_t cols, WeightDType dtype)
+      : PackedMatrix(rows, cols), dtype(dtype) {}
+
+  size_t bytes() const override {
+    return values.size() * sizeof(float) + quantised.size() + scales.size() * sizeof(float);
+  }
+
+  const WeightDType dtype;
+  std::vector<float> values;      // [rows, cols]
+  std::vector<int8_t> quantised;  // [rows, cols]
+  std::vector<float> scales;      // [rows]
+};
+
+float Dot(const float* a, const float* b, int64_t cols) {
+  float sum = 0.0f;
+  for (int64_t c = 0; c < cols; ++c) sum += a[c] * b[c];
+  return sum;
+}
+
+int32_t Dot(const int8_t* a, const int8_t* b, int64_t cols) {
+  int32_t sum = 0;
+  for (int64_t c = 0; c < cols; ++c) sum += int32_t{a[c]} * int32_t{b[c]};
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PackedMatrix>> ReferenceBackend::Pack(const MatrixSource& source,
+                                                                     WeightDType dtype) {
+  const int64_t rows = source.rows;
+  const int64_t cols = source.cols;
+  if (rows < 1 || cols < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("matrix of ", rows, " rows and ", cols, " columns: both must be at least 1"));
+  }
+  if (dtype == WeightDType::kInt8 && cols > kMaxInt8Cols) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "matrix of ", cols, " columns: int8 weights have at most ", kMaxInt8Cols, " columns"));
+  }
+  auto matrix = std::make_unique<ReferenceMatrix>(rows, cols, dtype);
+  if (dtype == WeightDType::kInt8) {
+    matrix->quantised.resize(rows * cols);
+    matrix->scales.resize(rows);
+    std::vector<float> values(cols);
+    for (int64_t row = 0; row < rows; ++row) {
+      source.read_row(row, values.data());
+      HadamardRotate(values.data(), cols);
+      matrix->scales[row] =
+          QuantizeInt8(values.data(), cols, matrix->quantised.data() + row * cols);
+    }
+  } else {
+    matrix->values.resize(rows * cols);
+    for (int64_t row = 0; row < rows; ++row) {
+      source.read_row(row, matrix->values.data() + row * cols);
+    }
+    if (dtype == WeightDType::kBF16) {
+      for (float& value : matrix->values) value = RoundToBF16(value);
+    }
+  }
+  return matrix;
+}
+
+void ReferenceBackend::Linear(Matrix x, const PackedMatrix& packed, const Buffer* bias,
+                              bool accumulate, Matrix y) {
+  const auto* w = dynamic_cast<const ReferenceMatrix*>(&packed);
+  HYDRANT_CHECK(w != nullptr);
+  const int64_t cols = x.cols;
+  HYDRANT_CHECK(w->cols() == cols && y.cols == w->rows() && y.rows == x.rows);
+  HYDRANT_CHECK(bias == nullptr || bias->bytes() == w->rows() * sizeof(float));
+  HYDRANT_CHECK(cols <= static_cast<int64_t>(activation_row_.size()));
+  const float* b = bias == nullptr ? nullptr : static_cast<const float*>(bias->data());
+
+  for (int64_t row = 0; row < x.rows; ++row) {
+    float* in = activation_row_.data();
+    std::copy(x.f32() + row * cols, x.f32() + (row + 1) * cols, in);
+    float x_scale = 1.0f;
+    if (w->dtype == WeightDType::kBF16) {
+      for (int64_t c = 0; c < cols; ++c) in[c] = RoundToBF16(in[c]);
+    } else if (w->dtype == WeightDType::kInt8) {
+      HadamardRotate(in, cols);
+      x_scale = QuantizeInt8(in, cols, activation_int8_.data());
+    }
+    for (int64_t n = 0; n < w->rows(); ++n) {
+      float value;
+      if (w->dtype == WeightDType::kInt8) {
+        const int32_t sum = Dot(activation_int8_.data(), w->quantised.data() + n * cols, cols);
+        value = static_cast<float>(sum) * x_scale * w->scales[n];
+      } else {
+        value = Dot(in, w->values.data() + n * cols, cols);
+      }
+      if (b != nullptr) value += b[n];
+      float& out = y.f32()[row * y.cols + n];
+      out = accumulate ? out + value : value;
+    }
+  }
+}
+
+}  // namespace hydrant::kernels

@@ -1,0 +1,257 @@
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/check.h"
+
+namespace hydrant::scheduler {
+namespace {
+
+// A bounded sequence takes its decode blocks by this many: they are reserved anyway, and a longer
+// run is read faster. Not all at once, since most replies end before max_tokens.
+constexpr int32_t kDecodeExtent = 4;
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_(options), allocator_(options.num_blocks) {
+  HYDRANT_CHECK(options_.max_num_seqs >= 1 && options_.max_queue >= 0);
+  HYDRANT_CHECK(options_.max_batched_tokens >= options_.max_num_seqs);
+  running_.reserve(options_.max_num_seqs);
+  output_.scheduled.reserve(options_.max_num_seqs);
+  output_.preempted.reserve(options_.max_num_seqs);
+  output_.admitted.reserve(options_.max_num_seqs);
+}
+
+int64_t Scheduler::PeakBlocks(const Request& request, int32_t computed) const {
+  const int64_t decode = std::min(request.max_total_tokens(), int64_t{*request.budget} + 1);
+  const int64_t left = request.prompt_tokens - computed;
+  if (left <= 0) return BlocksFor(decode);
+  int64_t prefill = request.prompt_tokens;
+  if (request.prefill_eviction == PrefillEviction::kPerChunk) {
+    const int64_t chunk = std::min<int64_t>(left, options_.max_batched_tokens);
+    prefill = std::min(prefill, *request.budget + chunk);
+  }
+  return BlocksFor(std::max(prefill, decode));
+}
+
+absl::Status Scheduler::CheckFits(const Request& request) const {
+  if (request.prompt_tokens < 1) {
+    return absl::InvalidArgumentError("the prompt has no tokens; at least 1 is needed");
+  }
+  if (request.max_tokens < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_tokens is ", request.max_tokens, "; at least 1 is needed"));
+  }
+  if (request.budget.has_value() && *request.budget < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the KV budget is ", *request.budget, " tokens; at least 1 is needed"));
+  }
+  const int64_t blocks =
+      request.budget ? PeakBlocks(request, 0) : BlocksFor(request.max_total_tokens());
+  if (blocks <= allocator_.total()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a prompt of ", request.prompt_tokens, " tokens with max_tokens ", request.max_tokens,
+      request.budget ? absl::StrCat(" and a KV budget of ", *request.budget, " tokens")
+                     : " and no KV budget",
+      " holds up to ", blocks, " KV blocks of ", kBlockSlots, " tokens; the pool has ",
+      allocator_.total(), " (", int64_t{allocator_.total()} * kBlockSlots, " tokens)"));
+}
+
+absl::Status Scheduler::Add(Sequence* sequence) {
+  HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting && sequence->blocks.empty());
+  if (num_waiting() >= options_.max_queue) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the queue is full: ", num_waiting(), " requests wait, the limit is ", options_.max_queue));
+  }
+  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  return absl::OkStatus();
+}
+
+const SchedulerOutput& Scheduler::Schedule() {
+  output_.scheduled.clear();
+  output_.preempted.clear();
+  output_.admitted.clear();
+  output_.num_tokens = 0;
+  ScheduleDecodes();
+  SchedulePrefills();
+  Admit();
+  return output_;
+}
+
+void Scheduler::ScheduleDecodes() {
+  // Served in order and preempted from the end: a victim was never scheduled in this step before.
+  for (size_t i = 0; i < running_.size();) {
+    Sequence* sequence = running_[i];
+    if (sequence->in_decode() && sequence->num_pending_tokens() == 1) {
+      if (!GrowForDecode(sequence)) continue;  // preempted: the next one has its index now
+      Append(sequence, 1);
+    }
+    ++i;
+  }
+}
+
+void Scheduler::SchedulePrefills() {
+  for (Sequence* sequence : running_) {
+    const int32_t room = options_.max_batched_tokens - output_.num_tokens;
+    const int32_t pending = sequence->num_pending_tokens();
+    if (room == 0) return;
+    if (sequence->in_decode() && pending == 1) continue;
+    Append(sequence, std::min(pending, room));
+  }
+}
+
+void Scheduler::Admit() {
+  while (!waiting_.empty() && num_running() < options_.max_num_seqs &&
+         output_.num_tokens < options_.max_batched_tokens) {
+    Sequence* sequence = *waiting_.begin();
+    const Request& request = sequence->request;
+    const int64_t needed =
+        sequence->bounded() ? PeakBlocks(request, 0) : BlocksFor(sequence->num_tokens);
+    if (needed + unbounded_running_ > Available()) return;
+
+    waiting_.erase(waiting_.begin());
+    running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, ServedBefore()),
+                    sequence);
+    sequence->status = SequenceStatus::kRunning;
+    const int32_t blocks = static_cast<int32_t>(needed);
+    if (sequence->bounded()) {
+      sequence->reserved_blocks = blocks;
+      reserved_ += blocks;
+      sequence->blocks.reserve(blocks);
+      allocator_.Allocate(std::min(blocks, BlocksFor(request.prompt_tokens)), &sequence->blocks);
+    } else {
+      ++unbounded_running_;
+      unbounded_held_ += blocks;
+      sequence->blocks.reserve(BlocksFor(request.max_total_tokens()));
+      allocator_.Allocate(blocks, &sequence->blocks);
+    }
+    output_.admitted.push_back(sequence);
+    Append(sequence, std::min(sequence->num_pending_tokens(),
+                              options_.max_batched_tokens - output_.num_tokens));
+  }
+}
+
+void Scheduler::Append(Sequence* sequence, int32_t num_tokens) {
+  // Each pass of a running sequence is preceded by a token that it sampled; what it holds was
+  // compacted or evicted as its policy says. Then its blocks suffice.
+  HYDRANT_CHECK(num_tokens >= 1);
+  HYDRANT_CHECK(BlocksFor(int64_t{sequence->num_slots} + num_tokens) <=
+                static_cast<int32_t>(sequence->blocks.size()));
+  output_.scheduled.push_back({sequence, num_tokens, num_tokens == sequence->num_pending_tokens()});
+  output_.num_tokens += num_tokens;
+}
+
+bool Scheduler::GrowForDecode(Sequence* sequence) {
+  const int32_t held = static_cast<int32_t>(sequence->blocks.size());
+  if (BlocksFor(int64_t{sequence->num_slots} + 1) <= held) return true;
+  if (sequence->bounded()) {
+    HYDRANT_CHECK(held < sequence->reserved_blocks);
+    allocator_.Allocate(std::min(kDecodeExtent, sequence->reserved_blocks - held),
+                        &sequence->blocks);
+    return true;
+  }
+  while (Available() == 0) {
+    PreemptLastUnbounded();
+    if (sequence->status == SequenceStatus::kWaiting) return false;
+  }
+  allocator_.Allocate(1, &sequence->blocks);
+  ++unbounded_held_;
+  return true;
+}
+
+void Scheduler::PreemptLastUnbounded() {
+  const auto last = std::find_if(running_.rbegin(), running_.rend(),
+                                 [](const Sequence* s) { return !s->bounded(); });
+  HYDRANT_CHECK(last != running_.rend());
+  Sequence* sequence = *last;
+  Remove(sequence);
+  sequence->status = SequenceStatus::kWaiting;
+  sequence->num_computed_tokens = 0;
+  ++sequence->preemptions;
+  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  output_.preempted.push_back(sequence);
+}
+
+void Scheduler::Remove(Sequence* sequence) {
+  const auto place = std::lower_bound(running_.begin(), running_.end(), sequence, ServedBefore());
+  HYDRANT_CHECK(place != running_.end() && *place == sequence);
+  running_.erase(place);
+  if (sequence->bounded()) {
+    reserved_ -= sequence->reserved_blocks;
+    sequence->reserved_blocks = 0;
+  } else {
+    unbounded_held_ -= static_cast<int32_t>(sequence->blocks.size());
+    --unbounded_running_;
+  }
+  allocator_.Release(&sequence->blocks);
+  sequence->num_slots = 0;
+}
+
+void Scheduler::Commit(const SchedulerOutput& output) {
+  for (const ScheduledSequence& s : output.scheduled) {
+    if (s.sequence->status != SequenceStatus::kRunning) continue;
+    s.sequence->num_computed_tokens += s.num_tokens;
+    s.sequence->num_slots += s.num_tokens;
+  }
+}
+
+int32_t Scheduler::Compacted(Sequence* sequence) {
+  HYDRANT_CHECK(sequence->status == SequenceStatus::kRunning && sequence->bounded());
+  sequence->num_slots = std::min(sequence->num_slots, *sequence->request.budget);
+  const int32_t reserved =
+      static_cast<int32_t>(PeakBlocks(sequence->request, sequence->num_computed_tokens));
+  HYDRANT_CHECK(reserved <= sequence->reserved_blocks);
+  reserved_ -= sequence->reserved_blocks - reserved;
+  sequence->reserved_blocks = reserved;
+  const int32_t free = allocator_.free();
+  allocator_.Release(&sequence->blocks, reserved);
+  return allocator_.free() - free;
+}
+
+void Scheduler::Evicted(Sequence* sequence) {
+  HYDRANT_CHECK(sequence->status == SequenceStatus::kRunning && sequence->bounded());
+  HYDRANT_CHECK(sequence->num_slots > *sequence->request.budget);
+  --sequence->num_slots;
+}
+
+void Scheduler::Finish(Sequence* sequence) {
+  if (sequence->status == SequenceStatus::kWaiting) waiting_.erase(sequence);
+  if (sequence->status == SequenceStatus::kRunning) Remove(sequence);
+  sequence->status = SequenceStatus::kFinished;
+}
+
+void Scheduler::CheckInvariants() const {
+  std::vector<bool> taken(allocator_.total());
+  int32_t held = 0, reserved = 0, unbounded_held = 0, unbounded_running = 0;
+  for (const Sequence* sequence : running_) {
+    const int32_t blocks = static_cast<int32_t>(sequence->blocks.size());
+    HYDRANT_CHECK(sequence->status == SequenceStatus::kRunning);
+    HYDRANT_CHECK(BlocksFor(sequence->num_slots) <= blocks);
+    for (int32_t block : sequence->blocks) {
+      HYDRANT_CHECK(block >= 0 && block < allocator_.total());
+      HYDRANT_CHECK(!taken[block] && !allocator_.is_free(block));
+      taken[block] = true;
+    }
+    held += blocks;
+    if (sequence->bounded()) {
+      HYDRANT_CHECK(blocks <= sequence->reserved_blocks);
+      reserved += sequence->reserved_blocks;
+    } else {
+      unbounded_held += blocks;
+      ++unbounded_running;
+    }
+  }
+  HYDRANT_CHECK(allocator_.free() + held == allocator_.total());
+  HYDRANT_CHECK(reserved == reserved_ && unbounded_held == unbounded_held_);
+  HYDRANT_CHECK(unbounded_running == unbounded_running_ && Available() >= 0);
+  HYDRANT_CHECK(num_running() <= options_.max_num_seqs);
+  HYDRANT_CHECK(std::is_sorted(running_.begin(), running_.end(), ServedBefore()));
+  for (const Sequence* sequence : waiting_) {
+    HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting);
+    HYDRANT_CHECK(sequence->blocks.empty() && sequence->num_slots == 0);
+  }
+}
+
+}  // namespace hydrant::scheduler

@@ -1,0 +1,98 @@
+"""A client of hydrant.v1.Generation that learns every message from the server's reflection."""
+
+from dataclasses import dataclass, field
+
+import grpc
+from google.protobuf import descriptor_pool, message_factory
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+SERVICE = "hydrant.v1.Generation"
+
+
+@dataclass
+class Answer:
+    """One whole stream. Collecting it checks the order that every stream must have."""
+
+    prompt_info: object = None
+    deltas: list = field(default_factory=list)
+    finished: object = None
+
+    @property
+    def text(self):
+        return "".join(delta.text for delta in self.deltas)
+
+    @property
+    def token_ids(self):
+        return [token for delta in self.deltas for token in delta.token_ids]
+
+    @property
+    def logprobs(self):
+        return [entry for delta in self.deltas for entry in delta.logprobs]
+
+    @property
+    def reason(self):
+        """"STOP" or "LENGTH"."""
+        return self.finished.Reason.Name(self.finished.reason)
+
+    def add(self, response):
+        assert self.finished is None, "an event after finished"
+        event = response.WhichOneof("event")
+        if event == "prompt_info":
+            assert self.prompt_info is None, "a second prompt_info"
+            self.prompt_info = response.prompt_info
+            return
+        assert self.prompt_info is not None, f"{event} before prompt_info"
+        if event == "delta":
+            self.deltas.append(response.delta)
+        else:
+            assert event == "finished", f"an event that is none: {response}"
+            self.finished = response.finished
+
+
+class Client:
+    """Requests are given as keyword arguments: plain values, dicts and lists, enums by name."""
+
+    def __init__(self, address, options=()):
+        self.channel = grpc.insecure_channel(address, options=list(options))
+        self.health = health_pb2_grpc.HealthStub(self.channel)
+        pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
+        self._methods = {}
+        for method in pool.FindServiceByName(SERVICE).methods:
+            request = message_factory.GetMessageClass(method.input_type)
+            response = message_factory.GetMessageClass(method.output_type)
+            kind = "unary_stream" if method.server_streaming else "unary_unary"
+            stub = getattr(self.channel, kind)(
+                f"/{SERVICE}/{method.name}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            self._methods[method.name] = (stub, request)
+
+    def close(self):
+        self.channel.close()
+
+    def call(self, method, timeout=None, **request):
+        stub, message = self._methods[method]
+        return stub(message(**request), timeout=timeout)
+
+    def stream(self, timeout=None, **request):
+        """The open Generate call: iterate it, or cancel() it."""
+        return self.call("Generate", timeout, **request)
+
+    def generate(self, timeout=None, **request):
+        """The whole Answer; raises grpc.RpcError unless the stream ended with OK."""
+        answer = Answer()
+        for response in self.stream(timeout, **request):
+            answer.add(response)
+        assert answer.finished is not None, "the stream ended with OK, but without finished"
+        return answer
+
+    def load(self):
+        return self.call("GetLoad")
+
+
+def chat(text):
+    return {"messages": [{"role": "user", "content": text}]}

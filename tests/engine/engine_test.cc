@@ -1,0 +1,474 @@
+// The engine through its public API, on a small checkpoint: streams, batch invariance, overload,
+// cancelling, deadlines, draining.
+
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/tokenizer/tokenizer.h"
+
+namespace hydrant::engine {
+namespace {
+
+// What a request's sink saw, and a way to wait for its end.
+struct Stream {
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::optional<PromptInfo> info;
+  std::vector<Delta> deltas;
+  std::optional<Finished> finished;
+  std::optional<absl::Status> error;
+
+  bool done() const { return finished.has_value() || error.has_value(); }
+  void Wait() {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(120), [&] { return done(); }));
+  }
+  void WaitForDelta() {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(
+        ended.wait_for(lock, std::chrono::seconds(120), [&] { return done() || !deltas.empty(); }));
+  }
+  std::vector<int32_t> tokens() const {
+    std::vector<int32_t> ids;
+    for (const Delta& d : deltas) ids.insert(ids.end(), d.token_ids.begin(), d.token_ids.end());
+    return ids;
+  }
+  std::string text() const {
+    std::string all;
+    for (const Delta& d : deltas) all += d.text;
+    return all;
+  }
+};
+
+class RecordingSink : public ResponseSink {
+ public:
+  explicit RecordingSink(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  void OnPromptInfo(PromptInfo info) override {
+    std::lock_guard lock(stream_->mutex);
+    EXPECT_TRUE(stream_->deltas.empty() && !stream_->info);
+    stream_->info = std::move(info);
+  }
+  void OnDelta(Delta delta) override {
+    std::lock_guard lock(stream_->mutex);
+    EXPECT_TRUE(stream_->info && !stream_->done());
+    stream_->deltas.push_back(std::move(delta));
+    stream_->ended.notify_all();
+  }
+  void OnFinished(Finished finished) override {
+    std::lock_guard lock(stream_->mutex);
+    EXPECT_FALSE(stream_->done());
+    stream_->finished = std::move(finished);
+    stream_->ended.notify_all();
+  }
+  void OnError(absl::Status status) override {
+    std::lock_guard lock(stream_->mutex);
+    EXPECT_FALSE(stream_->done());
+    stream_->error = std::move(status);
+    stream_->ended.notify_all();
+  }
+
+ private:
+  std::shared_ptr<Stream> stream_;
+};
+
+EngineOptions Options() {
+  EngineOptions options;
+  options.model_path = HYDRANT_TEST_DATA "/golden/llama-gqa";
+  options.threads = 2;
+  options.kv_cache_bytes = 8 << 20;
+  options.max_num_seqs = 64;
+  options.max_batched_tokens = 128;
+  return options;
+}
+
+std::unique_ptr<Engine> LoadEngine(const EngineOptions& options,
+                                   std::shared_ptr<EngineObserver> observer = nullptr) {
+  auto engine = Engine::Load(options, std::move(observer), [](std::string_view, double) {});
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return engine.ok() ? *std::move(engine) : nullptr;
+}
+
+std::vector<int32_t> RandomPrompt(int n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids(n);
+  for (int32_t& id : ids) id = 3 + static_cast<int32_t>(random() % 600);
+  return ids;
+}
+
+GenerateRequest Request(std::vector<int32_t> prompt, int max_tokens) {
+  GenerateRequest request;
+  request.input = std::move(prompt);
+  request.sampling.temperature = 0;
+  request.stopping.max_tokens = max_tokens;
+  request.stopping.ignore_eos = true;
+  return request;
+}
+
+std::shared_ptr<Stream> Submit(
+    Engine& engine, GenerateRequest request,
+    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) {
+  auto stream = std::make_shared<Stream>();
+  const absl::Status status =
+      engine.Submit(std::move(request), std::make_unique<RecordingSink>(stream), deadline);
+  EXPECT_TRUE(status.ok()) << status;
+  return stream;
+}
+
+absl::Status TrySubmit(Engine& engine, GenerateRequest request) {
+  return engine.Submit(std::move(request),
+                       std::make_unique<RecordingSink>(std::make_shared<Stream>()));
+}
+
+void ExpectAllFree(const Engine& engine) {
+  const LoadStats load = engine.load();
+  EXPECT_EQ(load.running, 0);
+  EXPECT_EQ(load.waiting, 0);
+  EXPECT_EQ(load.kv_blocks_free, load.kv_blocks_total);
+}
+
+TEST(EngineTest, OneStreamSaysWhatItIsAndEndsOnce) {
+  const auto engine = LoadEngine(Options());
+  GenerateRequest request = Request(RandomPrompt(20, 1), 12);
+  request.output.logprobs = 3;
+  request.output.prompt_logprobs = 2;
+  const auto stream = Submit(*engine, request);
+  stream->Wait();
+  ASSERT_TRUE(stream->finished) << *stream->error;
+  EXPECT_EQ(stream->info->prompt_tokens, 20);
+  EXPECT_EQ(stream->info->model, "llama-gqa");
+  ASSERT_EQ(stream->info->prompt_logprobs.size(), 20u);
+  EXPECT_FALSE(stream->info->prompt_logprobs[0].logprob.has_value());
+  EXPECT_LE(*stream->info->prompt_logprobs[1].logprob, 0);
+  EXPECT_EQ(stream->info->prompt_logprobs[1].top.size(), 2u);
+  EXPECT_EQ(stream->tokens().size(), 12u);
+  EXPECT_EQ(stream->text(), engine->tokenizer().Decode(stream->tokens(), true));
+  for (const Delta& delta : stream->deltas) {
+    ASSERT_EQ(delta.logprobs.size(), 1u);
+    ASSERT_EQ(delta.logprobs[0].top.size(), 3u);
+    EXPECT_EQ(delta.logprobs[0].top[0].token_id, delta.token_ids[0]);  // greedy
+  }
+  EXPECT_EQ(stream->finished->reason, FinishReason::kLength);
+  EXPECT_EQ(stream->finished->usage.completion_tokens, 12);
+  EXPECT_EQ(stream->finished->usage.evicted_tokens, 0);
+  EXPECT_EQ(stream->finished->usage.peak_kv_tokens, 31);
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, EvictionIsAppliedAndTold) {
+  const auto engine = LoadEngine(Options());
+  GenerateRequest request = Request(RandomPrompt(100, 2), 50);
+  request.eviction.policy = EvictionPolicyKind::kH2O;
+  request.eviction.budget_tokens = 30;
+  const auto stream = Submit(*engine, request);
+  stream->Wait();
+  ASSERT_TRUE(stream->finished);
+  EXPECT_EQ(stream->info->eviction.budget_tokens, 30);
+  EXPECT_EQ(stream->info->eviction.sink_tokens + stream->info->eviction.heavy_tokens +
+                stream->info->eviction.recent_tokens,
+            30);
+  // 149 tokens were fed, 30 are left.
+  EXPECT_EQ(stream->finished->usage.evicted_tokens, 119);
+  EXPECT_EQ(stream->finished->usage.peak_kv_tokens, 100);
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, ABudgetThatCoversTheRequestIsFull) {
+  const auto engine = LoadEngine(Options());
+  GenerateRequest full = Request(RandomPrompt(60, 3), 40);
+  full.eviction.policy = EvictionPolicyKind::kFull;
+  GenerateRequest covered = full;
+  covered.eviction.policy = EvictionPolicyKind::kH2O;
+  covered.eviction.budget_tokens = 99;
+  const auto a = Submit(*engine, full), b = Submit(*engine, covered);
+  a->Wait();
+  b->Wait();
+  EXPECT_EQ(a->tokens(), b->tokens());
+  EXPECT_EQ(b->finished->usage.evicted_tokens, 0);
+}
+
+TEST(EngineTest, EchoComesFirst) {
+  const auto engine = LoadEngine(Options());
+  GenerateRequest request = Request({}, 3);
+  request.input = std::string("The licensor grants");
+  request.output.echo = true;
+  const auto stream = Submit(*engine, request);
+  stream->Wait();
+  ASSERT_TRUE(stream->finished);
+  EXPECT_EQ(stream->text().rfind("The licensor grants", 0), 0u) << stream->text();
+}
+
+TEST(EngineTest, StopsAtAStopString) {
+  const auto engine = LoadEngine(Options());
+  const auto whole = Submit(*engine, Request(RandomPrompt(20, 4), 40));
+  whole->Wait();
+  const std::string text = whole->text();
+  ASSERT_GT(text.size(), 20u);
+  // A string from the middle, beginning at a character.
+  size_t begin = 10;
+  while ((text[begin] & 0xC0) == 0x80) ++begin;
+  size_t end = begin + 4;
+  while (end < text.size() && (text[end] & 0xC0) == 0x80) ++end;
+  const std::string stop = text.substr(begin, end - begin);
+  for (const bool include : {false, true}) {
+    GenerateRequest request = Request(RandomPrompt(20, 4), 40);
+    request.stopping.stop = {stop};
+    request.stopping.include_stop_str_in_output = include;
+    const auto stream = Submit(*engine, request);
+    stream->Wait();
+    ASSERT_TRUE(stream->finished);
+    EXPECT_EQ(stream->finished->reason, FinishReason::kStop);
+    EXPECT_EQ(std::get<std::string>(stream->finished->matched), stop);
+    EXPECT_EQ(stream->text(),
+              text.substr(0, text.find(stop) + (include ? stop.size() : size_t{0})));
+  }
+}
+
+TEST(EngineTest, StopTokensEndTheStream) {
+  const auto engine = LoadEngine(Options());
+  const auto whole = Submit(*engine, Request(RandomPrompt(20, 5), 10));
+  whole->Wait();
+  GenerateRequest request = Request(RandomPrompt(20, 5), 10);
+  request.stopping.stop_token_ids = {whole->tokens()[4]};
+  const auto stream = Submit(*engine, request);
+  stream->Wait();
+  ASSERT_TRUE(stream->finished);
+  EXPECT_EQ(stream->finished->reason, FinishReason::kStop);
+  EXPECT_EQ(std::get<int32_t>(stream->finished->matched), whole->tokens()[4]);
+  EXPECT_LE(stream->tokens().size(), 5u);
+}
+
+// 64 requests of mixed policies, lengths, sampling and arrival times, each token for token what it
+// is alone; in int8 and bf16 KV, and in f32.
+class BatchInvarianceTest
+    : public ::testing::TestWithParam<std::pair<kernels::WeightDType, kernels::KvDType>> {};
+
+TEST_P(BatchInvarianceTest, SixtyFourAtOnceAreEachWhatTheyAreAlone) {
+  EngineOptions options = Options();
+  options.weight_dtype = GetParam().first;
+  options.kv_dtype = GetParam().second;
+  std::vector<GenerateRequest> requests;
+  std::mt19937 random(17);
+  for (int i = 0; i < 64; ++i) {
+    GenerateRequest request =
+        Request(RandomPrompt(1 + random() % 200, 100 + i), 10 + random() % 60);
+    const EvictionPolicyKind kinds[] = {EvictionPolicyKind::kFull, EvictionPolicyKind::kWindow,
+                                        EvictionPolicyKind::kStreaming, EvictionPolicyKind::kH2O};
+    request.eviction.policy = kinds[i % 4];
+    if (i % 4 != 0) request.eviction.budget_tokens = 8 + random() % 60;
+    if (i % 3 == 1) {
+      request.sampling.temperature = 0.9f;
+      request.sampling.top_p = 0.95f;
+      request.sampling.seed = i;
+    }
+    requests.push_back(request);
+  }
+
+  std::vector<std::vector<int32_t>> alone;
+  {
+    EngineOptions quiet = options;
+    quiet.threads = 1;
+    quiet.max_batched_tokens = 64;  // other chunks, too
+    const auto engine = LoadEngine(quiet);
+    for (const GenerateRequest& request : requests) {
+      const auto stream = Submit(*engine, request);
+      stream->Wait();
+      alone.push_back(stream->tokens());
+    }
+  }
+  options.kv_cache_bytes = 2 << 20;  // FULL ones are preempted
+  const auto engine = LoadEngine(options);
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const GenerateRequest& request : requests) {
+    streams.push_back(Submit(*engine, request));
+    if (streams.size() % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  for (size_t i = 0; i < streams.size(); ++i) {
+    streams[i]->Wait();
+    ASSERT_TRUE(streams[i]->finished) << *streams[i]->error;
+    EXPECT_EQ(streams[i]->tokens(), alone[i]) << "request " << i;
+    if (i % 4 != 0) {
+      EXPECT_EQ(streams[i]->finished->usage.preemptions, 0);
+    }
+  }
+  ExpectAllFree(*engine);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    DTypes, BatchInvarianceTest,
+    ::testing::Values(std::pair{kernels::WeightDType::kF32, kernels::KvDType::kF32},
+                      std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kBF16},
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16}));
+
+TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
+  EngineOptions options = Options();
+  options.max_num_seqs = 1;
+  options.max_queue = 2;
+  const auto engine = LoadEngine(options);
+  GenerateRequest request = Request(RandomPrompt(20, 6), 400);
+  request.request_id = "first";
+  std::vector<std::shared_ptr<Stream>> streams = {Submit(*engine, request)};
+  streams[0]->WaitForDelta();
+  EXPECT_TRUE(absl::IsAlreadyExists(TrySubmit(*engine, request)));
+  request.request_id.clear();
+  streams.push_back(Submit(*engine, request));
+  streams.push_back(Submit(*engine, request));
+  const absl::Status refused = TrySubmit(*engine, request);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_NE(std::string(refused.message()).find("max_queue is 2"), std::string::npos) << refused;
+  for (const auto& stream : streams) {
+    stream->Wait();
+    EXPECT_TRUE(stream->finished);
+  }
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, CancelFreesQueuedAndRunning) {
+  EngineOptions options = Options();
+  options.max_num_seqs = 1;
+  const auto engine = LoadEngine(options);
+  GenerateRequest request = Request(RandomPrompt(20, 7), 400);
+  request.request_id = "running";
+  const auto running = Submit(*engine, request);
+  running->WaitForDelta();
+  request.request_id = "queued";
+  const auto queued = Submit(*engine, request);
+  EXPECT_TRUE(engine->Cancel("queued"));
+  queued->Wait();
+  EXPECT_TRUE(absl::IsCancelled(*queued->error));
+  EXPECT_TRUE(engine->Cancel("running"));
+  running->Wait();
+  EXPECT_TRUE(absl::IsCancelled(*running->error));
+  EXPECT_FALSE(engine->Cancel("running"));
+  EXPECT_FALSE(engine->Cancel("nobody"));
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, DeadlinesEndQueuedAndRunning) {
+  EngineOptions options = Options();
+  options.max_num_seqs = 1;
+  const auto engine = LoadEngine(options);
+  const auto now = std::chrono::steady_clock::now();
+  const GenerateRequest request = Request(RandomPrompt(20, 8), 450);
+  const auto running = Submit(*engine, request, now + std::chrono::milliseconds(30));
+  const auto queued = Submit(*engine, request, now + std::chrono::milliseconds(15));
+  const auto late = Submit(*engine, request, now - std::chrono::milliseconds(1));
+  for (const auto& stream : {running, queued, late}) {
+    stream->Wait();
+    ASSERT_TRUE(stream->error);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(*stream->error));
+  }
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, DrainingFinishesWhatRunsAndRefusesWhatIsNew) {
+  const auto engine = LoadEngine(Options());
+  const auto stream = Submit(*engine, Request(RandomPrompt(20, 9), 100));
+  engine->StartDraining();
+  EXPECT_TRUE(absl::IsUnavailable(TrySubmit(*engine, Request(RandomPrompt(20, 9), 5))));
+  stream->Wait();
+  EXPECT_TRUE(stream->finished);
+  while (!engine->Drained()) std::this_thread::yield();
+}
+
+TEST(EngineTest, AbortAllEndsEveryStream) {
+  const auto engine = LoadEngine(Options());
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < 40; ++i)
+    streams.push_back(Submit(*engine, Request(RandomPrompt(50, i), 400)));
+  streams[0]->WaitForDelta();
+  engine->AbortAll(absl::UnavailableError("going away"));
+  for (const auto& stream : streams) {
+    stream->Wait();
+    EXPECT_TRUE(stream->error && absl::IsUnavailable(*stream->error));
+  }
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, TheDestructorEndsEveryStream) {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    const auto engine = LoadEngine(Options());
+    for (int i = 0; i < 5; ++i)
+      streams.push_back(Submit(*engine, Request(RandomPrompt(50, i), 400)));
+  }
+  for (const auto& stream : streams) {
+    ASSERT_TRUE(stream->done());
+    EXPECT_TRUE(stream->finished || absl::IsUnavailable(*stream->error));
+  }
+}
+
+// Random cancels while 200 requests of all kinds come and go.
+TEST(EngineTest, RandomCancelsLeaveNothingBehind) {
+  EngineOptions options = Options();
+  options.kv_cache_bytes = 1 << 20;
+  const auto engine = LoadEngine(options);
+  std::mt19937 random(3);
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < 200; ++i) {
+    GenerateRequest request = Request(RandomPrompt(1 + random() % 150, i), 1 + random() % 80);
+    request.request_id = std::to_string(i);
+    request.priority = static_cast<int32_t>(random() % 3);
+    if (random() % 2 == 0) {
+      request.eviction.policy = EvictionPolicyKind::kFull;
+    } else {
+      request.eviction.budget_tokens = 16 + random() % 40;
+    }
+    streams.push_back(Submit(*engine, request));
+    if (random() % 3 == 0) engine->Cancel(std::to_string(random() % (i + 1)));
+    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  for (const auto& stream : streams) stream->Wait();
+  ExpectAllFree(*engine);
+}
+
+TEST(EngineTest, RefusalsNameTheThing) {
+  const auto engine = LoadEngine(Options());
+  GenerateRequest request = Request(RandomPrompt(5, 1), 5);
+  request.model = "another";
+  EXPECT_TRUE(absl::IsNotFound(TrySubmit(*engine, request)));
+  request.model.clear();
+  request.eviction.audit = true;
+  EXPECT_TRUE(absl::IsUnimplemented(TrySubmit(*engine, request)));
+  request.eviction.audit.reset();
+  request.input = chat::Conversation{{{"user", "Hi"}}, true};
+  EXPECT_FALSE(TrySubmit(*engine, request).ok());  // its template is not ChatML
+  EngineOptions tiny = Options();
+  tiny.kv_cache_bytes = 100 << 10;
+  const auto small = LoadEngine(tiny);
+  GenerateRequest large = Request(RandomPrompt(400, 1), 100);
+  large.eviction.policy = EvictionPolicyKind::kFull;
+  const absl::Status never = TrySubmit(*small, large);
+  EXPECT_TRUE(absl::IsInvalidArgument(never)) << never;
+}
+
+TEST(EngineTest, BadOptionsAreErrors) {
+  const auto status_of = [](const EngineOptions& options) {
+    return Engine::Load(options, nullptr, [](std::string_view, double) {}).status();
+  };
+  EngineOptions options = Options();
+  options.model_path = "/nowhere";
+  EXPECT_FALSE(status_of(options).ok());
+  options = Options();
+  options.kv_cache_bytes = 10;
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
+  options = Options();
+  options.max_batched_tokens = 8;
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
+  options = Options();
+  options.device = "abacus";
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
+}
+
+}  // namespace
+}  // namespace hydrant::engine

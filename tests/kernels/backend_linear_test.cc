@@ -1,0 +1,235 @@
+// Linear layers of every backend: against plain sums in double, against the reference, and the
+// contract (batch and thread invariance, nothing else written).
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/bfloat16.h"
+#include "kernels/quantization.h"
+#include "tests/kernels/backends.h"
+
+namespace hydrant::kernels {
+namespace {
+
+constexpr WeightDType kDTypes[] = {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8};
+
+struct LinearCase {
+  int64_t rows, cols, outputs;
+  WeightDType dtype;
+  bool bias = false;
+  bool accumulate = false;
+};
+
+// The operands of a case; row i of x depends on i alone.
+struct Operands {
+  explicit Operands(const LinearCase& c)
+      : x(RandomValues(11, c.rows * c.cols)),
+        w(RandomValues(12, c.outputs * c.cols)),
+        bias(RandomValues(13, c.outputs)),
+        y(RandomValues(14, c.rows * c.outputs)) {}
+  std::vector<float> x, w, bias, y;
+};
+
+std::vector<float> RunLinear(Backend& backend, const LinearCase& c, const Operands& operands) {
+  auto packed = backend.Pack(SourceOf(operands.w, c.outputs, c.cols), c.dtype);
+  EXPECT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ((*packed)->rows(), c.outputs);
+  EXPECT_EQ((*packed)->cols(), c.cols);
+  EXPECT_GE((*packed)->bytes(), static_cast<size_t>(c.outputs * c.cols));
+  backend.Reserve(c.rows, c.cols, 16, {1, 1, 16, 1.0f});
+  const DeviceRows x = ToDevice(backend, operands.x, c.rows, c.cols);
+  const DeviceRows y = ToDevice(backend, operands.y, c.rows, c.outputs);
+  const Buffer bias = backend.Upload(operands.bias);
+  backend.Linear(x.matrix, **packed, c.bias ? &bias : nullptr, c.accumulate, y.matrix);
+  EXPECT_EQ(ToHost(backend, x.matrix), operands.x) << "x has been changed";
+  return ToHost(backend, y.matrix);
+}
+
+// The same in double, from the definition of the dtype. `magnitude` is the sum of the absolute
+// products of each output, by which rounding errors scale.
+std::vector<double> NaiveLinear(const LinearCase& c, const Operands& operands,
+                                std::vector<double>* magnitude) {
+  std::vector<double> out, sizes;
+  const auto element = [&](float value) {
+    return c.dtype == WeightDType::kBF16 ? double(RoundToBF16(value)) : double(value);
+  };
+  for (int64_t row = 0; row < c.rows; ++row) {
+    for (int64_t n = 0; n < c.outputs; ++n) {
+      double sum = 0.0, size = 0.0;
+      for (int64_t k = 0; k < c.cols; ++k) {
+        const double product =
+            element(operands.x[row * c.cols + k]) * element(operands.w[n * c.cols + k]);
+        sum += product;
+        size += std::fabs(product);
+      }
+      if (c.bias) sum += operands.bias[n];
+      if (c.accumulate) sum += operands.y[row * c.outputs + n];
+      out.push_back(sum);
+      sizes.push_back(size);
+    }
+  }
+  *magnitude = sizes;
+  return out;
+}
+
+class BackendLinearTest : public BackendTest {};
+
+TEST_P(BackendLinearTest, IsTheProduct) {
+  for (const WeightDType dtype : kDTypes) {
+    for (const int64_t cols : {1, 2, 15, 48, 64, 100, 192, 576}) {
+      const LinearCase c{3, cols, 21, dtype, true, true};
+      SCOPED_TRACE(testing::Message() << WeightDTypeName(dtype) << ", " << cols << " columns");
+      const Operands operands(c);
+      std::vector<double> magnitude;
+      const std::vector<double> expected = NaiveLinear(c, operands, &magnitude);
+      const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
+      ASSERT_EQ(y.size(), expected.size());
+      for (size_t i = 0; i < y.size(); ++i) {
+        // int8: each side is off by at most half a step of absmax / 127, and 64 values of one
+        // rotation block may add up to 8 times the largest; errors are random, so far below.
+        const double tolerance = dtype == WeightDType::kInt8
+                                     ? 0.03 * std::sqrt(double(cols))
+                                     : 1e-6 * (magnitude[i] + std::fabs(expected[i]) + 1.0);
+        ASSERT_NEAR(y[i], expected[i], tolerance) << "output " << i;
+      }
+    }
+  }
+}
+
+TEST_P(BackendLinearTest, MatchesTheReference) {
+  const int64_t kRows[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 70};
+  const int64_t kCols[] = {1, 3, 16, 31, 32, 63, 64, 65, 96, 128, 320, 576, 1000};
+  const int64_t kOutputs[] = {1, 2, 15, 16, 17, 48, 64, 97, 130};
+  Random random(5);
+  for (const WeightDType dtype : kDTypes) {
+    for (const int64_t rows : kRows) {
+      for (const int64_t cols : kCols) {
+        const int64_t outputs = kOutputs[random.Int(0, std::size(kOutputs) - 1)];
+        const LinearCase c{rows, cols, outputs, dtype, random.Bool(), random.Bool()};
+        SCOPED_TRACE(testing::Message() << WeightDTypeName(dtype) << " [" << rows << ", " << cols
+                                        << "] x [" << outputs << ", " << cols << "]");
+        const Operands operands(c);
+        std::vector<double> magnitude;
+        NaiveLinear(c, operands, &magnitude);
+        const std::vector<float> expected = RunLinear(*CreateReferenceBackend(), c, operands);
+        const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
+        for (size_t i = 0; i < y.size(); ++i) {
+          // The integer path is exact up to the last scaling.
+          const double scale = dtype == WeightDType::kInt8 ? 0.0 : magnitude[i];
+          ASSERT_NEAR(y[i], expected[i], 1e-6 * (scale + std::fabs(expected[i]) + 1.0)) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(BackendLinearTest, ARowDoesNotDependOnOtherRows) {
+  for (const WeightDType dtype : kDTypes) {
+    for (const int64_t cols : {7, 64, 200, 576}) {
+      for (const int64_t outputs : {1, 33, 64}) {
+        const LinearCase all{40, cols, outputs, dtype, true, true};
+        SCOPED_TRACE(testing::Message()
+                     << WeightDTypeName(dtype) << " [" << outputs << ", " << cols << "]");
+        const Operands operands(all);
+        const std::vector<float> together = RunLinear(*MakeBackend(GetParam()), all, operands);
+        for (const int64_t rows : {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 39}) {
+          LinearCase some = all;
+          some.rows = rows;
+          Operands last = operands;  // the last `rows` rows on their own
+          last.x.erase(last.x.begin(), last.x.end() - rows * cols);
+          last.y.erase(last.y.begin(), last.y.end() - rows * outputs);
+          const std::vector<float> alone = RunLinear(*MakeBackend(GetParam()), some, last);
+          ExpectIdentical(alone, {together.end() - rows * outputs, together.end()});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(BackendLinearTest, DoesNotDependOnTheNumberOfThreads) {
+  for (const WeightDType dtype : kDTypes) {
+    for (const int64_t rows : {1, 3, 20, 65}) {
+      const LinearCase c{rows, 192, 333, dtype, true, false};
+      SCOPED_TRACE(testing::Message() << WeightDTypeName(dtype) << ", " << rows << " rows");
+      const Operands operands(c);
+      const std::vector<float> one = RunLinear(*MakeBackend(GetParam(), 1), c, operands);
+      for (const int threads : {2, 3, 8}) {
+        ExpectIdentical(RunLinear(*MakeBackend(GetParam(), threads), c, operands), one);
+      }
+    }
+  }
+}
+
+TEST_P(BackendLinearTest, WritesItsRowsOnly) {
+  for (const WeightDType dtype : kDTypes) {
+    for (const int64_t rows : {1, 3, 16, 21}) {
+      constexpr int64_t kCols = 70, kOutputs = 37, kGuard = 2;
+      std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+      const std::vector<float> w = RandomValues(1, kOutputs * kCols);
+      auto packed = backend->Pack(SourceOf(w, kOutputs, kCols), dtype);
+      ASSERT_TRUE(packed.ok());
+      backend->Reserve(rows, kCols, 16, {1, 1, 16, 1.0f});
+      const DeviceRows x = ToDevice(*backend, RandomValues(2, rows * kCols), rows, kCols);
+      const std::vector<float> before((rows + 2 * kGuard) * kOutputs, 77.0f);
+      const DeviceRows y = ToDevice(*backend, before, rows + 2 * kGuard, kOutputs);
+      const Matrix middle{y.matrix.f32() + kGuard * kOutputs, rows, kOutputs};
+      backend->Linear(x.matrix, **packed, nullptr, false, middle);
+      const std::vector<float> after = ToHost(*backend, y.matrix);
+      for (int64_t i = 0; i < kGuard * kOutputs; ++i) {
+        ASSERT_EQ(after[i], 77.0f);
+        ASSERT_EQ(after[after.size() - 1 - i], 77.0f);
+      }
+    }
+  }
+}
+
+// Each row rotates into one magnitude throughout, so that every product is 127 * 127: sums pass
+// 2^24, and a product pair kept in 16 bits would saturate.
+TEST_P(BackendLinearTest, Int8SumsAreExactAtTheExtremes) {
+  constexpr int64_t kCols = 8192;
+  const LinearCase c{2, kCols, 4, WeightDType::kInt8};
+  Operands operands(c);
+  std::fill(operands.x.begin(), operands.x.end(), 0.0f);
+  std::fill(operands.w.begin(), operands.w.end(), 0.0f);
+  for (int64_t k = 0; k < kCols; k += 64) {
+    operands.x[k] = 1.0f;
+    operands.x[kCols + k] = -1.0f;
+    for (int n = 0; n < 4; ++n) operands.w[n * kCols + k] = n % 2 == 0 ? 2.0f : -2.0f;
+  }
+  const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
+  const float sum = 2.0f * kCols / 64;
+  ExpectClose(y, std::vector<float>{sum, -sum, sum, -sum, -sum, sum, -sum, sum}, 1e-6);
+}
+
+TEST_P(BackendLinearTest, Int8KeepsRowsOfZerosAndOutliers) {
+  const LinearCase c{3, 128, 5, WeightDType::kInt8, true};
+  Operands operands(c);
+  std::fill(operands.x.begin(), operands.x.begin() + c.cols, 0.0f);  // a row of zeros
+  operands.x[c.cols + 17] = 300.0f;                                  // one outlier
+  std::fill(operands.w.begin(), operands.w.begin() + c.cols, 0.0f);
+  const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
+  const std::vector<float> expected = RunLinear(*CreateReferenceBackend(), c, operands);
+  ExpectClose(y, expected, 1e-6);
+  for (int n = 0; n < 5; ++n) EXPECT_EQ(y[n], operands.bias[n]);
+  for (int row = 0; row < 3; ++row) EXPECT_EQ(y[row * 5], operands.bias[0]);
+}
+
+TEST_P(BackendLinearTest, RefusesShapesItCannotHold) {
+  std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+  const auto zeros = [](int64_t rows, int64_t cols) {
+    return MatrixSource{rows, cols, [cols](int64_t, float* out) { std::fill_n(out, cols, 0.0f); }};
+  };
+  EXPECT_EQ(backend->Pack(zeros(0, 4), WeightDType::kF32).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(backend->Pack(zeros(4, 0), WeightDType::kF32).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(backend->Pack(zeros(1, kMaxInt8Cols + 1), WeightDType::kInt8).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(backend->Pack(zeros(1, kMaxInt8Cols), WeightDType::kInt8).ok());
+}
+
+HYDRANT_INSTANTIATE_FOR_BACKENDS(BackendLinearTest);
+
+}  // namespace
+}  // namespace hydrant::kernels

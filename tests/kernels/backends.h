@@ -1,0 +1,143 @@
+// Which backends this machine can test, and small tools for moving values in and out of them.
+
+#ifndef HYDRANT_TESTS_KERNELS_BACKENDS_H_
+#define HYDRANT_TESTS_KERNELS_BACKENDS_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace hydrant::kernels {
+
+// A new backend. `threads` counts where the backend has a choice. Null where the machine cannot.
+inline std::unique_ptr<Backend> TryMakeBackend(const std::string& name, int threads) {
+  if (name == "reference") return CreateReferenceBackend();
+  return nullptr;
+}
+
+inline std::unique_ptr<Backend> MakeBackend(const std::string& name, int threads = 2) {
+  std::unique_ptr<Backend> backend = TryMakeBackend(name, threads);
+  EXPECT_NE(backend, nullptr) << name;
+  return backend;
+}
+
+// All backends that run here; says on standard output which do not.
+inline std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const char* name : {"reference"}) {
+    if (TryMakeBackend(name, 1) != nullptr) {
+      names.push_back(name);
+    } else {
+      std::printf("backend %s cannot run on this machine: left out\n", name);
+    }
+  }
+  return names;
+}
+
+// A suite that runs on every backend. MakeBackend(GetParam()) is the one under test.
+class BackendTest : public ::testing::TestWithParam<std::string> {};
+
+#define HYDRANT_INSTANTIATE_FOR_BACKENDS(suite)                                  \
+  INSTANTIATE_TEST_SUITE_P(Backends, suite, ::testing::ValuesIn(BackendNames()), \
+                           [](const auto& i) {                                   \
+                             std::string name = i.param;                         \
+                             std::replace(name.begin(), name.end(), ':', '_');   \
+                             return name;                                        \
+                           })
+
+// A stream of numbers that depends on its seed alone (splitmix64).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+  uint64_t Bits() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  // In [low, high].
+  int Int(int low, int high) { return low + static_cast<int>(Bits() % (high - low + 1)); }
+  // In [-1, 1).
+  float Float() {
+    return static_cast<float>(static_cast<int64_t>(Bits() >> 40) - (1 << 23)) / (1 << 23);
+  }
+  bool Bool() { return (Bits() & 1) != 0; }
+
+ private:
+  uint64_t state_;
+};
+
+inline std::vector<float> RandomValues(uint64_t seed, int64_t count, float scale = 1.0f) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Float() * scale;
+  return values;
+}
+
+// An activation matrix on a backend, with its memory.
+struct DeviceRows {
+  Buffer buffer;
+  Matrix matrix;
+};
+
+inline DeviceRows ToDevice(Backend& backend, std::span<const float> values, int64_t rows,
+                           int64_t cols) {
+  EXPECT_EQ(static_cast<int64_t>(values.size()), rows * cols);
+  DeviceRows device{backend.Upload(values), {}};
+  device.matrix = {device.buffer.data(), rows, cols};
+  return device;
+}
+
+inline std::vector<float> ToHost(Backend& backend, const Matrix& matrix) {
+  const float* values = backend.HostRows(matrix);
+  return std::vector<float>(values, values + matrix.rows * matrix.cols);
+}
+
+// A weight matrix that lies in host memory.
+inline MatrixSource SourceOf(const std::vector<float>& values, int64_t rows, int64_t cols) {
+  return {rows, cols, [&values, cols](int64_t row, float* out) {
+            std::copy(values.begin() + row * cols, values.begin() + (row + 1) * cols, out);
+          }};
+}
+
+// |actual[i] - expected[i]| <= tolerance * (1 + |expected[i]|), reporting the worst element.
+template <typename T>
+void ExpectClose(const std::vector<float>& actual, const std::vector<T>& expected,
+                 double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double worst = 0.0;
+  size_t where = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double error =
+        std::fabs(double(actual[i]) - double(expected[i])) / (1.0 + std::fabs(double(expected[i])));
+    if (error > worst || std::isnan(error)) {
+      worst = error;
+      where = i;
+      if (std::isnan(error)) break;
+    }
+  }
+  if (actual.empty()) return;
+  EXPECT_LE(worst, tolerance) << "element " << where << " is " << actual[where] << ", expected "
+                              << expected[where];
+}
+
+// Equal bit for bit (and no NaN), reporting the first that is not.
+inline void ExpectIdentical(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i], expected[i]) << "element " << i;
+  }
+}
+
+}  // namespace hydrant::kernels
+
+#endif  // HYDRANT_TESTS_KERNELS_BACKENDS_H_

@@ -1,0 +1,82 @@
+#include "kernels/quantization.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/backends.h"
+
+namespace hydrant::kernels {
+namespace {
+
+TEST(HadamardBlock, IsTheLargestPowerOfTwoUpTo64ThatDivides) {
+  EXPECT_EQ(HadamardBlock(1), 1);
+  EXPECT_EQ(HadamardBlock(63), 1);
+  EXPECT_EQ(HadamardBlock(6), 2);
+  EXPECT_EQ(HadamardBlock(576), 64);
+  EXPECT_EQ(HadamardBlock(96), 32);
+  EXPECT_EQ(HadamardBlock(100), 4);
+  EXPECT_EQ(HadamardBlock(4096), 64);
+}
+
+TEST(HadamardRotate, IsTheOrthonormalSylvesterMatrix) {
+  for (const int64_t cols : {1, 3, 6, 8, 40, 96, 128, 192}) {
+    SCOPED_TRACE(cols);
+    const std::vector<float> row = RandomValues(cols, cols);
+    const int64_t block = HadamardBlock(cols);
+    std::vector<double> expected(cols, 0.0);
+    for (int64_t i = 0; i < cols; ++i) {
+      for (int64_t j = 0; j < block; ++j) {
+        const int sign = std::popcount(static_cast<uint64_t>((i % block) & j)) % 2 == 0 ? 1 : -1;
+        expected[i] += sign * double(row[i / block * block + j]) / std::sqrt(double(block));
+      }
+    }
+    std::vector<float> rotated = row;
+    HadamardRotate(rotated.data(), cols);
+    ExpectClose(rotated, expected, 1e-6);
+    HadamardRotate(rotated.data(), cols);  // its own inverse
+    ExpectClose(rotated, row, 1e-6);
+  }
+}
+
+TEST(QuantizeInt8, RoundsHalfToEvenAtTheRowsOwnScale) {
+  const std::vector<float> row = {127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 3.49f, -127.0f, 0.0f};
+  std::vector<int8_t> values(row.size());
+  EXPECT_EQ(QuantizeInt8(row.data(), row.size(), values.data()), 1.0f);
+  EXPECT_EQ(values, (std::vector<int8_t>{127, 0, 2, 2, 0, -2, 3, -127, 0}));
+}
+
+TEST(QuantizeInt8, IsWithinHalfAStep) {
+  const std::vector<float> row = RandomValues(7, 999, 0.02f);
+  std::vector<int8_t> values(row.size());
+  const float scale = QuantizeInt8(row.data(), row.size(), values.data());
+  for (size_t i = 0; i < row.size(); ++i) {
+    ASSERT_LE(std::fabs(row[i] - values[i] * scale), 0.5001f * scale) << i;
+  }
+}
+
+TEST(QuantizeInt8, RowsWithoutAScaleAreZero) {
+  for (const float tiny : {0.0f, 1e-40f, 1e-31f}) {
+    const std::vector<float> row = {tiny, -tiny};
+    std::vector<int8_t> values(2, 1);
+    EXPECT_EQ(QuantizeInt8(row.data(), 2, values.data()), 0.0f);
+    EXPECT_EQ(values, (std::vector<int8_t>{0, 0}));
+  }
+}
+
+TEST(QuantizeInt8, StaysInRangeForAnyInput) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::vector<float>& row :
+       {std::vector<float>{infinity, 1.0f, -infinity}, std::vector<float>{nan, 1.0f, -2.0f},
+        std::vector<float>{3e38f, -3e38f, 1.0f}}) {
+    std::vector<int8_t> values(3, -128);
+    QuantizeInt8(row.data(), 3, values.data());
+    for (const int8_t value : values) EXPECT_GE(value, -127);
+  }
+}
+
+}  // namespace
+}  // namespace hydrant::kernels

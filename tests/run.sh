@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds with warnings as errors, and runs every test:
+#   1. all of it, with the server, against a real model over real sockets (preset ci)
+#   2. kernels, scheduler and engine once more without gRPC, under ASan and UBSan
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+jobs="$(nproc)"
+venv="$PWD/build/venv"
+requirements=tests/e2e/requirements.txt
+
+step() {
+  echo
+  echo "==> $(date +%T) $*"
+}
+
+step "packages"
+deploy/install_packages.sh build test
+
+step "default model"
+HYDRANT_E2E_MODEL="$(deploy/fetch_model.sh)"
+export HYDRANT_E2E_MODEL
+
+step "Python environment for the end-to-end tests"
+if ! cmp -s "$requirements" "$venv/installed.txt"; then
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --requirement "$requirements"
+  cp "$requirements" "$venv/installed.txt"
+fi
+
+step "build (preset ci)"
+cmake --preset ci -D HYDRANT_E2E_PYTHON="$venv/bin/python" -D HYDRANT_E2E_MODEL="$HYDRANT_E2E_MODEL"
+cmake --build --preset ci
+
+step "tests"
+failed=
+ctest --preset ci --no-tests=error --parallel "$jobs" || failed=1
+
+step "build of kernels, scheduler and engine: without gRPC, with ASan and UBSan"
+cmake --preset asan -B build/asan-core \
+  -D HYDRANT_SERVER=OFF -D HYDRANT_WERROR=ON -D HYDRANT_BENCHMARKS=OFF
+cmake --build build/asan-core
+
+step "their tests"
+ctest --test-dir build/asan-core --output-on-failure --no-tests=error --parallel "$jobs" || failed=1
+
+[[ -z $failed ]]
