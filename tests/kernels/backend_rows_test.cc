@@ -159,7 +159,7 @@ TEST_P(BackendRowsTest, AllocatesZeroedAlignedMemory) {
   }
 }
 
-HYDRANT_INSTANTIATE_FOR_BACKENDS(BackendRowsTest);
+HYDRANT_INSTANTIATE(BackendRowsTest, AllBackendNames());
 
 }  // namespace
 }  // namespace hydrant::kernels

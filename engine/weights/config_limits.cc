@@ -1,0 +1,80 @@
+#include "engine/weights/config_limits.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/weights/quote.h"
+
+namespace hydrant::engine::weights {
+namespace {
+
+// Hugging Face's names of the same function (transformers/activations.py).
+constexpr std::pair<const char*, const char*> kActivations[] = {
+    {"silu", "silu"},
+    {"swish", "silu"},
+    {"gelu", "gelu"},
+    {"gelu_pytorch_tanh", "gelu_pytorch_tanh"},
+    {"gelu_new", "gelu_pytorch_tanh"},
+    {"relu", "relu"},
+};
+
+absl::Status CheckRope(const ModelConfig& config) {
+  const RopeConfig& rope = config.rope;
+  if (rope.scaling == RopeScaling::kLlama3 && rope.high_freq_factor <= rope.low_freq_factor) {
+    return absl::InvalidArgumentError(absl::StrCat("rope high_freq_factor ", rope.high_freq_factor,
+                                                   " must be above low_freq_factor ",
+                                                   rope.low_freq_factor));
+  }
+  if (rope.freq_divisors.empty()) return absl::OkStatus();
+  if (rope.freq_divisors.size() != static_cast<size_t>(config.head_dim / 2)) {
+    return absl::InvalidArgumentError(absl::StrCat(rope.freq_divisors.size(),
+                                                   " rope frequency divisors; heads of ",
+                                                   config.head_dim, " need half as many"));
+  }
+  for (const float divisor : rope.freq_divisors) {
+    if (!std::isfinite(divisor) || divisor <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a rope frequency divisor is ", divisor, "; it must be positive"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(ModelConfig* config) {
+  if (config->head_dim == 0) {
+    if (config->hidden_size % config->num_attention_heads != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("hidden_size ", config->hidden_size, " is not divisible by ",
+                       config->num_attention_heads, " attention heads, and no head size is given"));
+    }
+    config->head_dim = config->hidden_size / config->num_attention_heads;
+  }
+  if (config->head_dim > kMaxHeadDim || config->head_dim % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "head size ", config->head_dim, "; an even number up to ", kMaxHeadDim, " is allowed"));
+  }
+  if (config->num_attention_heads % config->num_key_value_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config->num_attention_heads, " attention heads are not divisible by ",
+                     config->num_key_value_heads, " key/value heads"));
+  }
+  for (const auto& [name, canonical] : kActivations) {
+    if (config->hidden_act == name) {
+      config->hidden_act = canonical;
+      return CheckRope(*config);
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("activation ", Quote(config->hidden_act), " is not supported"));
+}
+
+}  // namespace
+
+absl::Status FinishConfig(const std::string& where, ModelConfig* config) {
+  const absl::Status status = Check(config);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+}
+
+}  // namespace hydrant::engine::weights

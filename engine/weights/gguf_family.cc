@@ -1,0 +1,177 @@
+#include "engine/weights/gguf_family.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/weights/config_limits.h"
+#include "engine/weights/field_reader.h"
+#include "engine/weights/ggml_types.h"
+#include "engine/weights/quote.h"
+
+namespace hydrant::engine::weights {
+namespace {
+
+constexpr GgufTensorName kLlamaTop[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+};
+
+constexpr GgufTensorName kLlamaLayer[] = {
+    {"attn_norm", "input_layernorm"},     {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true}, {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},  {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},        {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+constexpr GgufFamily kFamilies[] = {
+    {"llama", "llama", kLlamaTop, kLlamaLayer},
+};
+
+constexpr std::string_view kLayerPrefix = "blk.";
+
+absl::Status ReadRope(const GgufFile& file, GgufFields& fields, ModelConfig* config) {
+  RopeConfig& rope = config->rope;
+  rope.theta = fields.Float("rope.freq_base", kMinRopeTheta, kMaxRopeTheta).value_or(rope.theta);
+  const std::string type = fields.String("rope.scaling.type").value_or("none");
+  if (type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+    rope.factor = fields.RequiredFloat("rope.scaling.factor", kMinRopeFactor, kMaxRopeFactor);
+  } else if (type != "none") {
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": RoPE scaling of type ",
+                                                 Quote(type),
+                                                 " is not supported; supported: none, linear"));
+  } else if (const auto factor = fields.Float("rope.scale_linear", kMinRopeFactor, kMaxRopeFactor);
+             factor.has_value() && *factor != 1) {  // the key's older name
+    rope.scaling = RopeScaling::kLinear;
+    rope.factor = *factor;
+  }
+  const GgufTensor* divisors = file.FindTensor(kRopeFreqsTensor);
+  if (divisors == nullptr) return absl::OkStatus();
+  const GgmlType* stored = FindGgmlType(divisors->type);
+  if (divisors->dims.size() != 1 || divisors->dims[0] > kMaxHeadDim ||
+      stored->dequantize == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": tensor '", std::string(kRopeFreqsTensor),
+                     "': expected a vector of at most ", kMaxHeadDim, " numbers"));
+  }
+  rope.freq_divisors.resize(static_cast<size_t>(divisors->dims[0]));
+  stored->dequantize(divisors->data, divisors->dims[0], rope.freq_divisors.data());
+  return absl::OkStatus();
+}
+
+bool HasTensor(const GgufFile& file, std::string_view suffix) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(),
+                     [&](const GgufTensor& tensor) { return tensor.name.ends_with(suffix); });
+}
+
+}  // namespace
+
+absl::StatusOr<const GgufFamily*> FindGgufFamily(const GgufFile& file) {
+  const auto architecture = file.String("general.architecture");
+  if (!architecture.ok()) return architecture.status();
+  if (!architecture->has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": general.architecture is missing"));
+  }
+  std::string supported;
+  for (const GgufFamily& family : kFamilies) {
+    if (**architecture == family.architecture) return &family;
+    absl::StrAppend(&supported, supported.empty() ? "" : ", ", family.architecture);
+  }
+  return absl::UnimplementedError(absl::StrCat(file.path(), ": architecture ",
+                                               Quote(**architecture),
+                                               " is not supported; supported: ", supported));
+}
+
+absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFamily& family, const GgufFile& file) {
+  GgufFields fields(file, absl::StrCat(family.architecture, "."));
+  ModelConfig config;
+  config.model_type = family.model_type;
+  config.hidden_size = fields.RequiredInt("embedding_length", 1, kMaxHiddenSize);
+  config.intermediate_size = fields.RequiredInt("feed_forward_length", 1, kMaxIntermediateSize);
+  config.num_hidden_layers = fields.RequiredInt("block_count", 1, kMaxLayers);
+  config.num_attention_heads = fields.RequiredInt("attention.head_count", 1, kMaxHeads);
+  config.num_key_value_heads =
+      fields.Int("attention.head_count_kv", 1, kMaxHeads).value_or(config.num_attention_heads);
+  config.head_dim = fields.Int("attention.key_length", 1, kMaxHeadDim).value_or(0);
+  config.max_position_embeddings = fields.RequiredInt("context_length", 1, kMaxPositions);
+  config.rms_norm_eps = fields.RequiredFloat("attention.layer_norm_rms_epsilon", 0, kMaxRmsNormEps);
+  config.tie_word_embeddings = file.FindTensor("output.weight") == nullptr;
+  config.attention_bias = HasTensor(file, ".attn_q.bias");
+  config.mlp_bias = HasTensor(file, ".ffn_gate.bias");
+  if (const auto experts = fields.Int("expert_count", 0, kMaxHeads).value_or(0); experts > 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": a mixture of ", experts, " experts is not supported"));
+  }
+  // The vocabulary's size is that of the embedding; the key of that name is optional, and files
+  // whose vocabulary was padded disagree with it.
+  const GgufTensor* embedding = file.FindTensor("token_embd.weight");
+  if (embedding == nullptr || embedding->dims.size() != 2) {
+    fields.Fail(
+        "tensor 'token_embd.weight' is missing, or is not a matrix (a vocabulary-only file?)");
+  } else if (embedding->dims[1] > kMaxVocabSize) {
+    fields.Fail(absl::StrCat("a vocabulary of ", embedding->dims[1], " tokens; the limit is ",
+                             kMaxVocabSize));
+  } else {
+    config.vocab_size = static_cast<int32_t>(embedding->dims[1]);
+  }
+  const absl::Status rope_status = ReadRope(file, fields, &config);
+  if (!fields.status().ok()) return fields.status();
+  if (!rope_status.ok()) return rope_status;
+  if (absl::Status status = FinishConfig(file.path(), &config); !status.ok()) return status;
+  for (const char* key : {"rope.dimension_count", "attention.value_length"}) {
+    const std::optional<int32_t> value = fields.Int(key, 1, kMaxHeadDim);
+    if (value.has_value() && *value != config.head_dim) {
+      fields.Fail(absl::StrCat(fields.prefix(), key, " is ", *value,
+                               "; another than the head size, ", config.head_dim,
+                               ", is not supported"));
+    }
+  }
+  if (!fields.status().ok()) return fields.status();
+  return config;
+}
+
+absl::StatusOr<GenerationConfig> ReadGgufGenerationConfig(const GgufFile& file,
+                                                          int32_t vocab_size) {
+  GgufFields fields(file, "tokenizer.ggml.");
+  GenerationConfig config;
+  for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
+    const std::optional<int32_t> id = fields.Int(key, 0, vocab_size - 1);
+    auto& ids = config.eos_token_ids;
+    if (id.has_value() && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
+  }
+  if (!fields.status().ok()) return fields.status();
+  return config;
+}
+
+std::optional<MappedName> MapGgufName(const GgufFamily& family, std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view suffix = name.substr(dot);  // ".weight"
+  if (suffix != ".weight" && suffix != ".bias") return std::nullopt;
+  std::string_view stem = name.substr(0, dot);
+  std::string prefix;
+  std::span<const GgufTensorName> names = family.top_names;
+  if (stem.starts_with(kLayerPrefix)) {
+    stem.remove_prefix(kLayerPrefix.size());
+    const size_t digits = stem.find('.');
+    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
+    const std::string_view layer = stem.substr(0, digits);
+    if (layer.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+    prefix = absl::StrCat("model.layers.", std::string(layer), ".");
+    stem.remove_prefix(digits + 1);
+    names = family.layer_names;
+  }
+  for (const GgufTensorName& entry : names) {
+    if (stem == entry.gguf) {
+      return MappedName{absl::StrCat(prefix, entry.hugging_face, std::string(suffix)),
+                        entry.rotary_interleaved};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace hydrant::engine::weights

@@ -1,0 +1,212 @@
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/weights/field_reader.h"
+#include "engine/weights/hf_config.h"
+#include "engine/weights/json_file.h"
+#include "engine/weights/loaded_checkpoint.h"
+#include "engine/weights/quote.h"
+#include "engine/weights/safetensors.h"
+#include "nlohmann/json.hpp"
+
+namespace hydrant::engine::weights {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
+constexpr uint64_t kMaxIndexBytes = 16 << 20;
+constexpr uint64_t kMaxTemplateBytes = 1 << 20;
+constexpr uint64_t kMaxTokenizerConfigBytes = 16 << 20;  // lists every added token
+constexpr size_t kMaxShards = 4096;
+
+class HfCheckpoint : public LoadedCheckpoint {
+ public:
+  HfCheckpoint(std::string path, std::vector<std::unique_ptr<SafetensorsFile>> files,
+               CheckpointContents contents)
+      : LoadedCheckpoint(std::move(contents)), path_(std::move(path)), files_(std::move(files)) {}
+
+  std::string_view format() const override { return "safetensors"; }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const override {
+    return Tokenizer::FromDirectory(path_);
+  }
+  void DropPages() const override {
+    for (const auto& file : files_) file->file().DropPages();
+  }
+
+ private:
+  std::string path_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+};
+
+// Weights in integers or bools (masks that some models keep as buffers) are listed as unreadable.
+absl::Status AddTensors(const std::string& path, const SafetensorsFile& file,
+                        CheckpointContents* contents) {
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    if (tensor.dtype->is_float && tensor.dtype->dequantize == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor ", Quote(tensor.name), " is of type ", tensor.dtype->name,
+                       ", which is not supported; supported: F32, F16, BF16"));
+    }
+    StoredTensor stored;
+    stored.name = tensor.name;
+    stored.file_name = tensor.name;
+    stored.type = tensor.dtype->name;
+    stored.rows = 1;
+    stored.cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+    // A product with a 0 in it may overflow before the 0 is met.
+    for (const int64_t dim : tensor.shape) {
+      if (dim == 0) stored.cols = 0;
+    }
+    if (stored.cols > 0) {
+      for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) stored.rows *= tensor.shape[i];
+    }
+    stored.data = tensor.data;
+    stored.row_bytes = stored.cols * tensor.dtype->bytes;
+    stored.dequantize = tensor.dtype->dequantize;
+    if (absl::Status status = contents->tensors.Add(std::move(stored)); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The shards' names, checked to be names of files beside the index.
+absl::StatusOr<std::set<std::string>> ReadShardNames(const std::string& where, const json& index) {
+  JsonFields fields(where, index);
+  const json* map = fields.Find("weight_map");
+  if (map == nullptr || !map->is_object() || map->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": weight_map is missing or empty"));
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": weight_map places ", Quote(tensor), " in ", Quote(file.dump(-1, ' ', true)),
+          "; expected the name of a .safetensors file in the same directory"));
+    }
+    names.insert(name);
+    if (names.size() > kMaxShards) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": more than ", kMaxShards, " shards"));
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(
+    const std::string& directory, CheckpointContents* contents) {
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  const auto open = [&](const std::string& name) {
+    const std::string path = absl::StrCat(directory, "/", name);
+    absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = SafetensorsFile::Open(path);
+    if (!file.ok()) return file.status();
+    (*file)->file().AdviseSequential();
+    files.push_back(*std::move(file));
+    return AddTensors(path, *files.back(), contents);
+  };
+  const absl::Status single = open("model.safetensors");
+  if (single.ok()) return files;
+  if (!absl::IsNotFound(single)) return single;
+
+  const std::string where = absl::StrCat(directory, "/model.safetensors.index.json");
+  const absl::StatusOr<json> index = ReadJson(where, kMaxIndexBytes);
+  if (absl::IsNotFound(index.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        directory, ": neither model.safetensors nor model.safetensors.index.json is there"));
+  }
+  if (!index.ok()) return index.status();
+  const absl::StatusOr<std::set<std::string>> names = ReadShardNames(where, *index);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    if (absl::Status status = open(name); !status.ok()) return status;
+  }
+  for (const auto& [tensor, file] : (*index)["weight_map"].items()) {
+    if (!contents->tensors.Has(tensor)) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": weight_map places ", Quote(tensor),
+                                                     " in ", Quote(file.get<std::string>()),
+                                                     ", which does not have it"));
+    }
+  }
+  return files;
+}
+
+absl::StatusOr<GenerationConfig> ReadGeneration(const std::string& directory, const json& config,
+                                                int32_t vocab_size) {
+  const std::string config_path = absl::StrCat(directory, "/config.json");
+  const std::string path = absl::StrCat(directory, "/generation_config.json");
+  absl::StatusOr<json> root = ReadJson(path, kMaxConfigBytes);
+  if (absl::IsNotFound(root.status())) {
+    // As transformers does: older checkpoints keep these fields in config.json.
+    return ReadHfGenerationConfig(config_path, config, vocab_size);
+  }
+  if (!root.ok()) return root.status();
+  absl::StatusOr<GenerationConfig> generation = ReadHfGenerationConfig(path, *root, vocab_size);
+  if (!generation.ok() || !generation->eos_token_ids.empty()) return generation;
+  JsonFields fields(config_path, config);
+  generation->eos_token_ids = fields.Ids("eos_token_id", vocab_size);
+  if (!fields.status().ok()) return fields.status();
+  return generation;
+}
+
+// chat_template.jinja, or tokenizer_config.json's chat_template: a string, or a list of named ones.
+absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const std::string& directory) {
+  absl::StatusOr<std::string> text =
+      ReadText(absl::StrCat(directory, "/chat_template.jinja"), kMaxTemplateBytes);
+  if (text.ok()) return std::optional(*std::move(text));
+  if (!absl::IsNotFound(text.status())) return text.status();
+
+  const std::string path = absl::StrCat(directory, "/tokenizer_config.json");
+  const absl::StatusOr<json> root = ReadJson(path, kMaxTokenizerConfigBytes);
+  if (absl::IsNotFound(root.status())) return std::optional<std::string>();
+  if (!root.ok()) return root.status();
+  JsonFields fields(path, *root);
+  const json* value = fields.Find("chat_template");
+  if (value == nullptr) return std::optional<std::string>();
+  if (value->is_string()) return std::optional(value->get<std::string>());
+  if (value->is_array()) {
+    for (const json& entry : *value) {
+      JsonFields named(absl::StrCat(path, ": chat_template"), entry);
+      const std::optional<std::string> name = named.String("name");
+      const std::optional<std::string> source = named.String("template");
+      if (!named.status().ok()) return named.status();
+      if (name == "default") return source;
+    }
+    return std::optional<std::string>();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": chat_template is neither a string nor a list of named templates"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHfCheckpoint(const std::string& path) {
+  const std::string config_path = absl::StrCat(path, "/config.json");
+  absl::StatusOr<json> root = ReadJson(config_path, kMaxConfigBytes);
+  if (absl::IsNotFound(root.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": not a Hugging Face model directory (no config.json)"));
+  }
+  if (!root.ok()) return root.status();
+  CheckpointContents contents(path);
+  absl::StatusOr<ModelConfig> config = ReadHfConfig(config_path, *root);
+  if (!config.ok()) return config.status();
+  contents.config = *std::move(config);
+  absl::StatusOr<GenerationConfig> generation =
+      ReadGeneration(path, *root, contents.config.vocab_size);
+  if (!generation.ok()) return generation.status();
+  contents.generation_config = *std::move(generation);
+  absl::StatusOr<std::optional<std::string>> chat_template = ReadChatTemplate(path);
+  if (!chat_template.ok()) return chat_template.status();
+  contents.chat_template = *std::move(chat_template);
+  absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> files =
+      OpenWeights(path, &contents);
+  if (!files.ok()) return files.status();
+  return std::make_unique<HfCheckpoint>(path, *std::move(files), std::move(contents));
+}
+
+}  // namespace hydrant::engine::weights

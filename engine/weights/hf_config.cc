@@ -1,0 +1,158 @@
+#include "engine/weights/hf_config.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/weights/config_limits.h"
+#include "engine/weights/field_reader.h"
+#include "engine/weights/quote.h"
+#include "nlohmann/json.hpp"
+
+namespace hydrant::engine::weights {
+namespace {
+
+using nlohmann::json;
+
+// What transformers assumes where config.json is silent, for each model_type that we run.
+struct HfFamily {
+  const char* model_type;
+  bool tie_word_embeddings;
+  double rms_norm_eps;
+  double rope_theta;
+  int32_t max_position_embeddings;
+};
+
+constexpr HfFamily kFamilies[] = {
+    {"llama", false, 1e-6, 10000.0, 2048},
+};
+
+absl::StatusOr<const HfFamily*> FindFamily(const std::string& where, JsonFields& fields) {
+  const std::optional<std::string> model_type = fields.String("model_type");
+  if (!fields.status().ok()) return fields.status();
+  if (!model_type.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": model_type is missing"));
+  }
+  std::string supported;
+  for (const HfFamily& family : kFamilies) {
+    if (*model_type == family.model_type) return &family;
+    absl::StrAppend(&supported, supported.empty() ? "" : ", ", family.model_type);
+  }
+  return absl::UnimplementedError(absl::StrCat(where, ": model_type ", Quote(*model_type),
+                                               " is not supported; supported: ", supported));
+}
+
+// The scaling itself, from `rope`, whose "rope_type" (older: "type") names it.
+absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, RopeConfig* result) {
+  std::optional<std::string> type = rope.String("rope_type");
+  if (!type.has_value()) type = rope.String("type");
+  if (!type.has_value()) {
+    if (rope.Has("factor")) rope.Fail("the type of the scaling is missing");
+    type = "default";
+  }
+  if (*type == "linear") {
+    result->scaling = RopeScaling::kLinear;
+    result->factor = rope.RequiredFloat("factor", kMinRopeFactor, kMaxRopeFactor);
+  } else if (*type == "llama3") {
+    result->scaling = RopeScaling::kLlama3;
+    result->factor = rope.RequiredFloat("factor", kMinRopeFactor, kMaxRopeFactor);
+    result->low_freq_factor = rope.RequiredFloat("low_freq_factor", kMinRopeFactor, kMaxRopeFactor);
+    result->high_freq_factor =
+        rope.RequiredFloat("high_freq_factor", kMinRopeFactor, kMaxRopeFactor);
+    result->original_max_position_embeddings =
+        rope.RequiredInt("original_max_position_embeddings", 1, kMaxPositions);
+  } else if (*type != "default") {
+    return absl::UnimplementedError(absl::StrCat(where, ": RoPE scaling of type ", Quote(*type),
+                                                 " is not supported; supported: default, linear, "
+                                                 "llama3"));
+  }
+  if (rope.Float("partial_rotary_factor", 0, 1).value_or(1) != 1) {
+    rope.Fail("partial_rotary_factor is not supported for this model_type");
+  }
+  return rope.status();
+}
+
+// Newer files hold everything in rope_parameters; older ones have rope_theta and rope_scaling.
+absl::Status ReadRope(const std::string& where, JsonFields& fields, double default_theta,
+                      RopeConfig* rope) {
+  rope->theta = fields.Float("rope_theta", kMinRopeTheta, kMaxRopeTheta).value_or(default_theta);
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const json* object = fields.Find(key);
+    if (object == nullptr) continue;
+    JsonFields inner(absl::StrCat(where, ": ", key), *object);
+    if (std::any_of(object->begin(), object->end(), [](const json& v) { return v.is_object(); })) {
+      inner.Fail("one set of RoPE parameters for all layers is expected");
+    }
+    rope->theta = inner.Float("rope_theta", kMinRopeTheta, kMaxRopeTheta).value_or(rope->theta);
+    return ReadRopeScaling(where, inner, rope);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& root) {
+  JsonFields fields(where, root);
+  absl::StatusOr<const HfFamily*> family = FindFamily(where, fields);
+  if (!family.ok()) return family.status();
+  if (const json* quantization = fields.Find("quantization_config"); quantization != nullptr) {
+    JsonFields inner(absl::StrCat(where, ": quantization_config"), *quantization);
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": weights quantised with ",
+                     Quote(inner.String("quant_method").value_or("an unnamed method")),
+                     " are not supported; F32, F16 and BF16 are"));
+  }
+  ModelConfig config;
+  config.model_type = (*family)->model_type;
+  config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabSize);
+  config.hidden_size = fields.RequiredInt("hidden_size", 1, kMaxHiddenSize);
+  config.intermediate_size = fields.RequiredInt("intermediate_size", 1, kMaxIntermediateSize);
+  config.num_hidden_layers = fields.RequiredInt("num_hidden_layers", 1, kMaxLayers);
+  config.num_attention_heads = fields.RequiredInt("num_attention_heads", 1, kMaxHeads);
+  config.num_key_value_heads =
+      fields.Int("num_key_value_heads", 1, kMaxHeads).value_or(config.num_attention_heads);
+  config.head_dim = fields.Int("head_dim", 1, kMaxHeadDim).value_or(0);
+  config.max_position_embeddings = fields.Int("max_position_embeddings", 1, kMaxPositions)
+                                       .value_or((*family)->max_position_embeddings);
+  config.rms_norm_eps =
+      fields.Float("rms_norm_eps", 0, kMaxRmsNormEps).value_or((*family)->rms_norm_eps);
+  config.hidden_act = fields.String("hidden_act").value_or(config.hidden_act);
+  config.tie_word_embeddings =
+      fields.Bool("tie_word_embeddings").value_or((*family)->tie_word_embeddings);
+  config.attention_bias = fields.Bool("attention_bias").value_or(false);
+  config.mlp_bias = fields.Bool("mlp_bias").value_or(false);
+  if (absl::Status status = ReadRope(where, fields, (*family)->rope_theta, &config.rope);
+      !status.ok()) {
+    return status;
+  }
+  if (!fields.status().ok()) return fields.status();
+  if (absl::Status status = FinishConfig(where, &config); !status.ok()) return status;
+  return config;
+}
+
+absl::StatusOr<GenerationConfig> ReadHfGenerationConfig(const std::string& where, const json& root,
+                                                        int32_t vocab_size) {
+  constexpr double kMaxFloat = std::numeric_limits<float>::max();
+  constexpr int32_t kMaxInt = std::numeric_limits<int32_t>::max();
+  JsonFields fields(where, root);
+  const auto to_float = [](std::optional<double> value) {
+    return value.has_value() ? std::optional<float>(static_cast<float>(*value)) : std::nullopt;
+  };
+  GenerationConfig config;
+  config.eos_token_ids = fields.Ids("eos_token_id", vocab_size);
+  config.temperature = to_float(fields.Float("temperature", 0, kMaxFloat));
+  config.top_p = to_float(fields.Float("top_p", 0, 1));
+  config.min_p = to_float(fields.Float("min_p", 0, 1));
+  // Above zero, also once it is a float.
+  config.repetition_penalty =
+      to_float(fields.Float("repetition_penalty", std::numeric_limits<float>::min(), kMaxFloat));
+  config.top_k = fields.Int("top_k", -1, kMaxInt);
+  if (config.top_k == -1) config.top_k = 0;  // both switch it off
+  config.do_sample = fields.Bool("do_sample");
+  if (!fields.status().ok()) return fields.status();
+  return config;
+}
+
+}  // namespace hydrant::engine::weights

@@ -1,0 +1,104 @@
+#include "engine/weights/tensor_table.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/weights/quote.h"
+#include "kernels/check.h"
+
+namespace hydrant::engine::weights {
+namespace {
+
+// Where the file has row `row` of Hugging Face's order: pair j of a head is (j, j + d/2) there and
+// (2j, 2j + 1) in the file.
+int64_t InterleavedRow(int64_t row, int64_t head_dim) {
+  const int64_t within = row % head_dim;
+  const int64_t half = head_dim / 2;
+  return row - within + 2 * (within % half) + within / half;
+}
+
+void ReadRow(const StoredTensor& tensor, int64_t row, float* out) {
+  HYDRANT_CHECK(row >= 0 && row < tensor.rows);
+  if (tensor.rotary_head_dim == 0) {
+    tensor.dequantize(tensor.data + row * tensor.row_bytes, tensor.cols, out);
+  } else if (tensor.rows > 1) {
+    const int64_t stored_row = InterleavedRow(row, tensor.rotary_head_dim);
+    tensor.dequantize(tensor.data + stored_row * tensor.row_bytes, tensor.cols, out);
+  } else {
+    std::vector<float> stored(static_cast<size_t>(tensor.cols));
+    tensor.dequantize(tensor.data, tensor.cols, stored.data());
+    for (int64_t i = 0; i < tensor.cols; ++i) {
+      out[i] = stored[static_cast<size_t>(InterleavedRow(i, tensor.rotary_head_dim))];
+    }
+  }
+}
+
+TensorView View(const StoredTensor& tensor) {
+  return {.name = tensor.name,
+          .file_name = tensor.file_name,
+          .type = tensor.type,
+          .rows = tensor.rows,
+          .cols = tensor.cols,
+          .read_row = [&tensor](int64_t row, float* out) { ReadRow(tensor, row, out); }};
+}
+
+// "'name'", and what the file calls it when that differs.
+std::string Describe(const StoredTensor& tensor) {
+  if (tensor.name == tensor.file_name) return Quote(tensor.name);
+  return absl::StrCat(Quote(tensor.name), " (", Quote(tensor.file_name), " in the file)");
+}
+
+}  // namespace
+
+absl::Status TensorTable::Add(StoredTensor tensor) {
+  const int64_t rotary = tensor.rows > 1 ? tensor.rows : tensor.cols;
+  if (tensor.rotary_head_dim != 0 && rotary % tensor.rotary_head_dim != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", Describe(tensor), ": ",
+                                                   rotary, " rows are not whole heads of ",
+                                                   tensor.rotary_head_dim));
+  }
+  if (!index_.emplace(tensor.name, tensors_.size()).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": tensor ", Describe(tensor), " appears twice"));
+  }
+  tensors_.push_back(std::move(tensor));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> TensorTable::Find(std::string_view name, int64_t rows,
+                                             int64_t cols) const {
+  const auto found = index_.find(std::string(name));
+  if (found == index_.end()) {
+    return absl::NotFoundError(absl::StrCat(path_, ": tensor ", Quote(name), " is missing"));
+  }
+  const StoredTensor& tensor = tensors_[found->second];
+  if (tensor.rows != rows || tensor.cols != cols) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", Describe(tensor), " is [",
+                                                   tensor.rows, ", ", tensor.cols,
+                                                   "]; the model needs [", rows, ", ", cols, "]"));
+  }
+  if (tensor.dequantize == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", Describe(tensor),
+                                                   " is of type ", tensor.type,
+                                                   ", which is not supported for weights"));
+  }
+  return View(tensor);
+}
+
+std::vector<TensorView> TensorTable::All() const {
+  std::vector<TensorView> views;
+  for (const StoredTensor& tensor : tensors_) {
+    if (tensor.dequantize != nullptr) views.push_back(View(tensor));
+  }
+  return views;
+}
+
+int64_t TensorTable::num_parameters() const {
+  int64_t count = 0;
+  for (const StoredTensor& tensor : tensors_) {
+    if (tensor.dequantize != nullptr) count += tensor.rows * tensor.cols;
+  }
+  return count;
+}
+
+}  // namespace hydrant::engine::weights

@@ -1,0 +1,237 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/check.h"
+#include "kernels/cpu/isa_select.h"
+#include "kernels/cpu/packed_weights.h"
+#include "kernels/cpu/topology.h"
+
+namespace hydrant::kernels {
+namespace cpu {
+namespace {
+
+// Rows below this many elements of work together are faster done by the caller than shared out.
+constexpr int64_t kSerialElements = 16 * 1024;
+constexpr size_t kAlignment = 64;
+constexpr int kMaxThreads = 1024;
+
+int64_t RowElements(const AttentionShape& shape) {
+  return (int64_t{shape.heads} + 2 * int64_t{shape.kv_heads}) * shape.head_dim;
+}
+
+void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& qkv, int layer,
+                const KvGeometry& kv) {
+  HYDRANT_CHECK(layer >= 0 && layer < kv.layers);
+  HYDRANT_CHECK(shape.kv_heads == kv.kv_heads && shape.head_dim == kv.head_dim);
+  HYDRANT_CHECK(shape.heads > 0 && shape.heads % shape.kv_heads == 0);
+  HYDRANT_CHECK(qkv.rows == batch.num_rows() && qkv.cols == RowElements(shape));
+  HYDRANT_CHECK(batch.positions.size() == batch.token_ids.size());
+  for (const BatchSequence& sequence : batch.sequences) {
+    HYDRANT_CHECK(sequence.first_row >= 0 && sequence.num_rows > 0);
+    HYDRANT_CHECK(sequence.first_row <= batch.num_rows() - sequence.num_rows);
+    HYDRANT_CHECK(sequence.num_rows <= sequence.num_slots);
+    HYDRANT_CHECK(sequence.holes == nullptr || sequence.num_rows == 1);
+  }
+}
+
+CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
+
+}  // namespace
+
+CpuBackend::CpuBackend(const KernelTable& kernels, int threads, bool amx)
+    : kernels_(kernels),
+      name_(absl::StrCat("cpu:", kernels.name)),
+      pool_(threads),
+      linear_(kernels, pool_, amx),
+      attention_(kernels, pool_),
+      eviction_(kernels, pool_) {}
+
+template <typename Body>
+void CpuBackend::ForRows(int64_t rows, int64_t cols, const Body& body) {
+  const int64_t grain = std::max<int64_t>(1, kSerialElements / 2 / std::max<int64_t>(1, cols));
+  if (rows * cols <= kSerialElements) {
+    for (int64_t row = 0; row < rows; ++row) body(row);
+  } else {
+    pool_.ForEach(rows, grain, [&](int64_t row, int) { body(row); });
+  }
+}
+
+Buffer CpuBackend::Allocate(size_t bytes) {
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  HYDRANT_CHECK(data != nullptr);
+  std::memset(data, 0, std::max(rounded, kAlignment));
+  return Buffer(data, bytes, [](void* memory) { std::free(memory); });
+}
+
+Buffer CpuBackend::Upload(std::span<const float> values) {
+  Buffer buffer = Allocate(values.size_bytes());
+  if (!values.empty()) std::memcpy(buffer.data(), values.data(), values.size_bytes());
+  return buffer;
+}
+
+absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::Pack(const MatrixSource& source,
+                                                               WeightDType dtype) {
+  return PackedWeights::Make(source, dtype, kernels_, pool_, weights_);
+}
+
+absl::StatusOr<std::unique_ptr<KvStore>> CpuBackend::CreateKvStore(const KvGeometry& geometry) {
+  return std::make_unique<CpuKvStore>(geometry);
+}
+
+size_t CpuBackend::KvBlockBytes(const KvGeometry& geometry) const {
+  return KvLayout(geometry).TotalBlockBytes(geometry);
+}
+
+void CpuBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
+                         const AttentionShape& attention) {
+  linear_.Reserve(max_rows, max_cols);
+  attention_.Reserve(max_rows, max_slots, attention);
+  eviction_.Reserve(max_slots);
+}
+
+void CpuBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
+                       Matrix y) {
+  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols);
+  ForRows(y.rows, y.cols, [&](int64_t row) {
+    HYDRANT_CHECK(ids[row] >= 0 && ids[row] < table.rows);
+    float* out = y.f32() + row * y.cols;
+    table.read_row(ids[row], out);
+    if (scale != 1.0f) kernels_.scale_row(out, y.cols, scale);
+  });
+}
+
+void CpuBackend::RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) {
+  HYDRANT_CHECK(x.rows == y.rows && x.cols == y.cols);
+  HYDRANT_CHECK(weight.bytes() == x.cols * sizeof(float));
+  ForRows(x.rows, x.cols, [&](int64_t row) {
+    kernels_.rms_norm(x.f32() + row * x.cols, static_cast<const float*>(weight.data()), eps, x.cols,
+                      y.f32() + row * y.cols);
+  });
+}
+
+void CpuBackend::Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
+                        Matrix y) {
+  HYDRANT_CHECK(bias == nullptr || bias->bytes() == w.rows() * sizeof(float));
+  const auto* values = bias == nullptr ? nullptr : static_cast<const float*>(bias->data());
+  linear_.Run(x, static_cast<const PackedWeights&>(w), values, accumulate, y);
+}
+
+void CpuBackend::ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
+                             Matrix table) {
+  const int64_t half = rope.rotary_dim / 2;
+  HYDRANT_CHECK(rope.rotary_dim >= 0 && rope.rotary_dim % 2 == 0);
+  HYDRANT_CHECK(static_cast<int64_t>(rope.inv_freq.size()) == half);
+  HYDRANT_CHECK(table.rows == static_cast<int64_t>(positions.size()));
+  HYDRANT_CHECK(table.cols == rope.rotary_dim);
+  // A sine costs as much as about ten elements of the other ops.
+  ForRows(table.rows, 10 * table.cols, [&](int64_t row) {
+    float* out = table.f32() + row * table.cols;
+    for (int64_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(positions[row]) * rope.inv_freq[i];
+      out[i] = std::cos(angle) * rope.attention_factor;
+      out[half + i] = std::sin(angle) * rope.attention_factor;
+    }
+  });
+}
+
+void CpuBackend::RopeAndStore(const Batch& batch, const AttentionShape& shape, int rotary_dim,
+                              Matrix table, Matrix qkv, int layer, KvStore& kv) {
+  CpuKvStore& store = StoreOf(kv);
+  CheckBatch(batch, shape, qkv, layer, kv.geometry());
+  HYDRANT_CHECK(rotary_dim >= 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim);
+  HYDRANT_CHECK(table.cols == rotary_dim && table.rows == qkv.rows);
+  const KvLayout& layout = store.layout();
+  const auto store_slot =
+      kv.geometry().dtype == KvDType::kBF16 ? kernels_.store_slot_bf16 : kernels_.store_slot_f32;
+  const int64_t head_dim = shape.head_dim;
+  const auto store_row = [&](const BatchSequence& sequence, int64_t i) {
+    const int64_t row = sequence.first_row + i;
+    const float* cos = table.f32() + row * rotary_dim;
+    float* query = qkv.f32() + row * qkv.cols;
+    float* key = query + shape.heads * head_dim;
+    const float* value = key + shape.kv_heads * head_dim;
+    // Queries and keys lie side by side.
+    kernels_.rotate_heads(query, shape.heads + shape.kv_heads, head_dim, rotary_dim / 2, cos,
+                          cos + rotary_dim / 2);
+    for (int head = 0; head < shape.kv_heads; ++head) {
+      const int64_t slot = sequence.holes == nullptr
+                               ? sequence.num_slots - sequence.num_rows + i
+                               : sequence.holes[int64_t{layer} * shape.kv_heads + head];
+      HYDRANT_CHECK(slot >= 0 && slot < sequence.num_slots);
+      const int32_t block = sequence.blocks[slot / kBlockSlots];
+      HYDRANT_CHECK(block >= 0 && block < kv.geometry().num_blocks);
+      const auto place = static_cast<int32_t>(slot % kBlockSlots);
+      uint8_t* keys = store.blocks(layer, head) + block * layout.block_bytes;
+      store_slot(key + head * head_dim, value + head * head_dim, shape.head_dim, place, keys,
+                 keys + layout.value_offset);
+      const int64_t at = int64_t{block} * kBlockSlots + place;
+      store.scores(layer, head)[at] = 0.0f;
+      store.positions(layer, head)[at] = batch.positions[row];
+    }
+  };
+  // Prefill shares out the rows of a sequence, decode the sequences.
+  for (const BatchSequence& sequence : batch.sequences) {
+    if (sequence.num_rows == 1) continue;
+    ForRows(sequence.num_rows, qkv.cols, [&](int64_t i) { store_row(sequence, i); });
+  }
+  ForRows(static_cast<int64_t>(batch.sequences.size()), qkv.cols, [&](int64_t s) {
+    if (batch.sequences[s].num_rows == 1) store_row(batch.sequences[s], 0);
+  });
+}
+
+void CpuBackend::Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
+                           KvStore& kv, Matrix out) {
+  CheckBatch(batch, shape, qkv, layer, kv.geometry());
+  attention_.Run(batch, shape, layer, qkv, StoreOf(kv), out);
+}
+
+void CpuBackend::GatedActivation(Activation activation, Matrix x, Matrix y) {
+  HYDRANT_CHECK(x.rows == y.rows && x.cols == 2 * y.cols);
+  auto* kernel = kernels_.gated_silu;
+  if (activation == Activation::kGelu) kernel = kernels_.gated_gelu;
+  if (activation == Activation::kGeluTanh) kernel = kernels_.gated_gelu_tanh;
+  if (activation == Activation::kRelu) kernel = kernels_.gated_relu;
+  ForRows(y.rows, 4 * y.cols, [&](int64_t row) {
+    const float* gate = x.f32() + row * x.cols;
+    kernel(gate, gate + y.cols, y.cols, y.f32() + row * y.cols);
+  });
+}
+
+void CpuBackend::GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) {
+  HYDRANT_CHECK(y.rows == static_cast<int64_t>(rows.size()) && x.cols == y.cols);
+  ForRows(y.rows, y.cols, [&](int64_t row) {
+    HYDRANT_CHECK(rows[row] >= 0 && rows[row] < x.rows);
+    std::memcpy(y.f32() + row * y.cols, x.f32() + rows[row] * x.cols, x.cols * sizeof(float));
+  });
+}
+
+void CpuBackend::Evict(std::span<const EvictionItem> items, KvStore& kv) {
+  eviction_.Evict(items, StoreOf(kv));
+}
+
+void CpuBackend::Compact(std::span<const EvictionItem> items, KvStore& kv) {
+  eviction_.Compact(items, StoreOf(kv));
+}
+
+}  // namespace cpu
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
+  if (options.threads < 0 || options.threads > cpu::kMaxThreads) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "threads is ", options.threads, "; it must be 0 (all usable cores) to ", cpu::kMaxThreads));
+  }
+  absl::StatusOr<const cpu::KernelTable*> kernels = cpu::SelectIsa(options.isa);
+  if (!kernels.ok()) return kernels.status();
+  const int threads = options.threads == 0 ? cpu::UsableCores() : options.threads;
+  const bool amx = (*kernels)->uses_amx && cpu::EnableAmxInt8();
+  return std::make_unique<cpu::CpuBackend>(**kernels, threads, amx);
+}
+
+}  // namespace hydrant::kernels

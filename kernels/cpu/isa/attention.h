@@ -1,0 +1,297 @@
+// Attention of a strip of query rows over a sequence's slots, in two passes: all scores and their
+// maximum, then the exponentials and the weighted sum of the values. For each row there is one
+// order of additions (keys and values in slot order, the softmax sum by lane and then over lanes),
+// whatever else is in the strip; so decode and prefill, and any cut into chunks, agree bit by bit.
+// That the whole row of probabilities is at hand also makes exact H2O scores nearly free.
+//
+// Blocks of kBlockSlots slots, keys before values. Both dtypes walk in steps of 64 bytes a vector:
+//   f32   keys [head_dim][16], values [16][padded]       one element a step
+//   bf16  keys [head_dim / 2][16][2], values [8][padded][2]   a pair a step, along the reduction
+// where padded is head_dim rounded up to 16; an odd head_dim is padded with zeros.
+
+#ifndef HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
+#define HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
+
+#include "kernels/cpu/isa/bf16_pairs.h"
+#include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/isa/simd.h"
+
+namespace hydrant::kernels::cpu::HYDRANT_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kStripRows = 6;
+inline constexpr int kKeyBlocks = 4;     // blocks whose scores are accumulated together
+inline constexpr int kValueVectors = 4;  // vectors of outputs that are accumulated together
+#elif defined(__AVX2__)
+inline constexpr int kStripRows = 4;
+inline constexpr int kKeyBlocks = 1;
+inline constexpr int kValueVectors = 1;
+#else
+inline constexpr int kStripRows = 2;
+inline constexpr int kKeyBlocks = 1;
+inline constexpr int kValueVectors = 1;
+#endif
+static_assert(kStripRows <= kMaxStripRows);
+inline constexpr int kSlots = 16;
+// A strip this low is bound by memory: blocks are asked for this many ahead.
+inline constexpr int kPrefetchStripRows = 4;
+inline constexpr int kPrefetchBlocks = 8;
+
+struct F32Kv {
+  typedef F16 Vector;
+  typedef float Narrow;  // of queries and probabilities, as they are broadcast
+  static constexpr int kPerStep = 1;
+  static inline __attribute__((always_inline)) Vector Load(const void* from) { return LoadF(from); }
+  static inline __attribute__((always_inline)) Vector Broadcast(const Narrow* from) {
+    return AsF(BroadcastWord(from));
+  }
+  static inline __attribute__((always_inline)) F16 Dot(Vector a, Vector b, F16 sum) {
+    return Fma(a, b, sum);
+  }
+  static inline __attribute__((always_inline)) Vector First(Vector v) { return v; }
+  static inline __attribute__((always_inline)) void Store(Narrow* to, F16 v) { StoreF(to, v); }
+};
+
+struct BF16Kv {
+  typedef BF16Pairs Vector;
+  typedef NarrowF Narrow;
+  static constexpr int kPerStep = 2;
+  static inline __attribute__((always_inline)) Vector Load(const void* from) {
+    return LoadPairs(from);
+  }
+  static inline __attribute__((always_inline)) Vector Broadcast(const Narrow* from) {
+    return BroadcastPair(from);
+  }
+  static inline __attribute__((always_inline)) F16 Dot(Vector a, Vector b, F16 sum) {
+    return DotPairs(a, b, sum);
+  }
+  static inline __attribute__((always_inline)) Vector First(Vector v) { return FirstOnly(v); }
+  static inline __attribute__((always_inline)) void Store(Narrow* to, F16 v) { StoreNarrow(to, v); }
+};
+
+HYDRANT_INLINE int64_t PadHeadDim(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
+
+template <typename Kv>
+HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
+                                   typename Kv::Narrow* queries) {
+  for (int r = 0; r < args.count; ++r) {
+    typename Kv::Narrow* to = queries + r * padded;
+    int64_t d = 0;
+    for (; d + kLanes <= args.head_dim; d += kLanes) Kv::Store(to + d, LoadF(args.query[r] + d));
+    if (d < args.head_dim) {
+      Kv::Store(to + d, LoadPartial(args.query[r] + d, args.head_dim - d));
+    }
+  }
+}
+
+// Scores of slots a row must not see become -infinity.
+HYDRANT_INLINE F16 Mask(const StripArgs& args, int r, int64_t slot, const int32_t* positions,
+                        F16 score) {
+  I16 visible = (LaneIndex() + SetI(static_cast<int32_t>(slot))) < SetI(args.limit[r]);
+  if (positions != nullptr) {
+    visible = visible & (LoadI(positions) > SetI(args.first_visible[r] - 1));
+  }
+  return Select(visible, score, SetF(-__builtin_inff()));
+}
+
+// Scaled scores of all slots into args.probabilities, the largest of each row into `largest`.
+template <typename Kv, int kRows>
+HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
+                           const typename Kv::Narrow* queries, F16* largest) {
+  const int64_t blocks = (args.limit[kRows - 1] + kSlots - 1) / kSlots;
+  const int64_t steps = (args.head_dim + Kv::kPerStep - 1) / Kv::kPerStep;
+  const F16 scale = SetF(args.scale);
+  F16 most[kRows];
+  HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) most[r] = SetF(-__builtin_inff());
+  for (int64_t b = 0; b < blocks; b += kKeyBlocks) {
+    const uint8_t* keys[kKeyBlocks];
+    const uint8_t* ahead[kKeyBlocks];
+    HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+      const int64_t block = b + j < blocks ? b + j : blocks - 1;
+      keys[j] = args.kv + args.blocks[block] * args.block_bytes;
+      const int64_t next = block + kPrefetchBlocks < blocks ? block + kPrefetchBlocks : blocks - 1;
+      ahead[j] = args.kv + args.blocks[next] * args.block_bytes;
+    }
+    F16 sum[kRows][kKeyBlocks];
+    HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) sum[r][j] = ZeroF();
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      typename Kv::Vector key[kKeyBlocks];
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+        key[j] = Kv::Load(keys[j] + step * 64);
+        if constexpr (kRows <= kPrefetchStripRows) __builtin_prefetch(ahead[j] + step * 64);
+      }
+      HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+        const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep);
+        HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+          sum[r][j] = Kv::Dot(key[j], query, sum[r][j]);
+        }
+      }
+    }
+    const bool whole = (b + kKeyBlocks) * kSlots <= args.limit[0] && args.positions == nullptr;
+    HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+        F16 score = sum[r][j] * scale;
+        if (!whole) {
+          const int64_t block = b + j < blocks ? b + j : blocks - 1;
+          const int32_t* positions = args.positions == nullptr
+                                         ? nullptr
+                                         : args.positions + int64_t{args.blocks[block]} * kSlots;
+          score = Mask(args, r, (b + j) * kSlots, positions, score);
+        }
+        most[r] = Max(score, most[r]);
+        StoreF(args.probabilities + r * args.stride + (b + j) * kSlots, score);
+      }
+    }
+  }
+  HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) largest[r] = most[r];
+}
+
+template <typename Kv, int kRows>
+static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
+  const int64_t padded = PadHeadDim(args.head_dim);
+  auto* queries = reinterpret_cast<typename Kv::Narrow*>(args.query_scratch);
+  PrepareQueries<Kv>(args, padded, queries);
+  F16 largest[kRows];
+  Scores<Kv, kRows>(args, padded, queries, largest);
+
+  constexpr bool kNarrow = Kv::kPerStep == 2;  // f32 multiplies values with the f32 probabilities
+  const int64_t slots = (args.limit[kRows - 1] + kSlots - 1) / kSlots * kSlots;
+  for (int r = 0; r < kRows; ++r) {
+    float* row = args.probabilities + r * args.stride;
+    auto* narrow = static_cast<typename Kv::Narrow*>(args.narrow) + r * args.stride;
+    const F16 most = SetF(ReduceMax(largest[r]));
+    F16 sum = ZeroF();
+    if (kNarrow && !args.keep_probabilities) {
+      for (int64_t s = 0; s < slots; s += kLanes) {
+        const F16 e = Exp(LoadF(row + s) - most);
+        sum = sum + e;
+        Kv::Store(narrow + s, e);
+      }
+    } else {
+      for (int64_t s = 0; s < slots; s += kLanes) {
+        const F16 e = Exp(LoadF(row + s) - most);
+        sum = sum + e;
+        StoreF(row + s, e);
+        if constexpr (kNarrow) Kv::Store(narrow + s, e);
+      }
+    }
+    args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
+  }
+}
+
+// kVectors * 16 outputs from `column` on.
+template <typename Kv, int kRows, int kVectors>
+static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args, int64_t column) {
+  constexpr int kSteps = kSlots / Kv::kPerStep;  // of a block
+  const int64_t step_bytes = PadHeadDim(args.head_dim) * 4;
+  const uint8_t* values = args.kv + args.value_offset + column * 4;
+  const typename Kv::Narrow* probabilities =
+      Kv::kPerStep == 2 ? static_cast<const typename Kv::Narrow*>(args.narrow)
+                        : reinterpret_cast<const typename Kv::Narrow*>(args.probabilities);
+  const int64_t blocks = (args.limit[kRows - 1] + kSlots - 1) / kSlots;
+  F16 sum[kRows][kVectors];
+  HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+    HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) sum[r][n] = ZeroF();
+  }
+  // Slots that every row sees, in whole steps.
+  const int64_t common = args.limit[0] / Kv::kPerStep;
+  for (int64_t step = 0; step < common; step += kSteps) {
+    const int64_t block = step / kSteps;
+    const uint8_t* from = values + args.blocks[block] * args.block_bytes;
+    const int64_t next = block + kPrefetchBlocks < blocks ? block + kPrefetchBlocks : blocks - 1;
+    const uint8_t* ahead = values + args.blocks[next] * args.block_bytes;
+    const int64_t steps = common - step < kSteps ? common - step : kSteps;
+    const typename Kv::Narrow* p = probabilities + step * Kv::kPerStep;
+    for (int64_t t = 0; t < steps; ++t) {
+      typename Kv::Vector value[kVectors];
+      HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+        value[n] = Kv::Load(from + n * 64);
+        if constexpr (kRows <= kPrefetchStripRows) __builtin_prefetch(ahead + n * 64);
+      }
+      from += step_bytes;
+      ahead += step_bytes;
+      HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+        const auto weight = Kv::Broadcast(p + r * args.stride + t * Kv::kPerStep);
+        HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+          sum[r][n] = Kv::Dot(value[n], weight, sum[r][n]);
+        }
+      }
+    }
+  }
+  // The rest row by row: no slot past a row's limit is multiplied, not even by 0, since its value
+  // could be anything.
+  HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+    const typename Kv::Narrow* p = probabilities + r * args.stride;
+    const int64_t steps = (args.limit[r] + Kv::kPerStep - 1) / Kv::kPerStep;
+    for (int64_t step = common; step < steps; ++step) {
+      const uint8_t* from =
+          values + args.blocks[step / kSteps] * args.block_bytes + step % kSteps * step_bytes;
+      const bool half = (step + 1) * Kv::kPerStep > args.limit[r];
+      const auto weight = Kv::Broadcast(p + step * Kv::kPerStep);
+      HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+        auto value = Kv::Load(from + n * 64);
+        if (half) value = Kv::First(value);
+        sum[r][n] = Kv::Dot(value, weight, sum[r][n]);
+      }
+    }
+  }
+  HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+    HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+      const int64_t at = column + n * kLanes;
+      const F16 v = sum[r][n] * SetF(args.inverse_sum[r]);
+      if (at + kLanes <= args.head_dim) {
+        StoreF(args.out[r] + at, v);
+      } else {
+        StorePartial(args.out[r] + at, v, args.head_dim - at);
+      }
+    }
+  }
+}
+
+template <typename Kv, int kRows>
+HYDRANT_INLINE void AttendValuesRows(const StripArgs& args) {
+  const int64_t padded = PadHeadDim(args.head_dim);
+  int64_t column = 0;
+  for (; column + kValueVectors * kLanes <= padded; column += kValueVectors * kLanes) {
+    AttendValuesColumns<Kv, kRows, kValueVectors>(args, column);
+  }
+  for (; column < padded; column += kLanes) AttendValuesColumns<Kv, kRows, 1>(args, column);
+}
+
+template <typename Kv, int kRows = kStripRows>
+static void AttendKeys(StripArgs& args) {
+  if (args.count == kRows) {
+    AttendKeysRows<Kv, kRows>(args);
+  } else if constexpr (kRows > 1) {
+    AttendKeys<Kv, kRows - 1>(args);
+  }
+}
+
+template <typename Kv, int kRows = kStripRows>
+static void AttendValues(const StripArgs& args) {
+  if (args.count == kRows) {
+    AttendValuesRows<Kv, kRows>(args);
+  } else if constexpr (kRows > 1) {
+    AttendValues<Kv, kRows - 1>(args);
+  }
+}
+
+// scores[slot] grows by each row's probability, rows in order.
+static void AddScores(const StripArgs& args, float* scores) {
+  const int64_t blocks = (args.limit[args.count - 1] + kSlots - 1) / kSlots;
+  for (int64_t b = 0; b < blocks; ++b) {
+    float* at = scores + int64_t{args.blocks[b]} * kSlots;
+    F16 score = LoadF(at);
+    const float* p = args.probabilities + b * kSlots;
+    for (int r = 0; r < args.count; ++r) {
+      score = Fma(LoadF(p + r * args.stride), SetF(args.inverse_sum[r]), score);
+    }
+    StoreF(at, score);
+  }
+}
+
+}  // namespace hydrant::kernels::cpu::HYDRANT_ISA
+
+#endif  // HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_

@@ -1,0 +1,137 @@
+// The kernels that are compiled once per instruction set, as a table of functions chosen at start.
+// Plain pointers and counts only: the callers in kernels/cpu/ check shapes and share out the work.
+
+#ifndef HYDRANT_KERNELS_CPU_ISA_KERNEL_TABLE_H_
+#define HYDRANT_KERNELS_CPU_ISA_KERNEL_TABLE_H_
+
+#include <stdint.h>
+
+namespace hydrant::kernels::cpu {
+
+// The most query rows (of one KV head's group, over one or more tokens) that a strip shares key and
+// value loads between.
+inline constexpr int kMaxStripRows = 8;
+
+// y = x W^T for one packed matrix. Weights lie in tiles of KernelTable::tile_rows output rows:
+//   f32   [cols][tile_rows]
+//   bf16  [cols / 2][tile_rows][2], cols rounded up to even
+//   int8  [cols / 4][tile_rows][4], cols rounded up to 64; the bytes are the values ^ int8_flip
+struct LinearArgs {
+  const uint8_t* weights;
+  int64_t tile_bytes;
+  int64_t rows;          // outputs
+  int64_t cols;          // inputs, as padded in the tiles
+  const float* w_scale;  // int8: [rows]
+  const float* bias;     // [rows] or null
+  bool accumulate;       // add to y
+  // Activations as Prepare* below leaves them (f32: as they are).
+  const uint8_t* x;
+  int64_t x_stride;      // bytes from a row to the next
+  const float* x_scale;  // int8: one per row
+  const int32_t* x_sum;  // int8: sum of each row's quantised values
+  float* y;
+  int64_t y_stride;  // elements
+  bool tiles_of_16;  // int8: AMX may be used
+};
+
+// One pass over a sequence's slots for up to kMaxStripRows query rows of one layer and KV head.
+struct StripArgs {
+  const uint8_t* kv;      // the layer and head's blocks
+  int64_t block_bytes;    // from a block to the next
+  int64_t value_offset;   // of the values in a block
+  const int32_t* blocks;  // block ids of the sequence
+  int32_t head_dim;
+  float scale;
+  int32_t count;  // query rows
+  const float* query[kMaxStripRows];
+  float* out[kMaxStripRows];
+  int32_t limit[kMaxStripRows];  // slots [0, limit) are attended to; never descending
+  // Sliding windows only: positions of the layer and head (by physical slot), and the first
+  // position that each row sees. Null: all.
+  const int32_t* positions;
+  int32_t first_visible[kMaxStripRows];
+  bool keep_probabilities;  // AddScores follows
+  // Scratch, 64-byte aligned: [kMaxStripRows][stride] of f32, the same of bf16 or f32, and
+  // [kMaxStripRows][head_dim rounded up to 16] f32.
+  int64_t stride;  // a multiple of 64, at least the largest limit
+  float* probabilities;
+  void* narrow;
+  float* query_scratch;
+  float inverse_sum[kMaxStripRows];  // set by AttendKeys
+};
+
+struct VictimArgs {
+  const float* scores;  // of the layer and head, by physical slot
+  const int32_t* positions;
+  const int32_t* blocks;
+  int32_t num_slots;
+  int32_t sink_end;      // positions below are protected
+  int32_t recent_begin;  // positions from here on are protected
+  int32_t expired_end;   // positions below have left the layer's window
+};
+
+struct KernelTable {
+  const char* name;
+  int32_t tile_rows;
+  uint8_t int8_flip;
+  int32_t strip_rows;  // the best number of rows in a strip, <= kMaxStripRows
+  int32_t bf16_bytes;  // of one bf16 activation as PrepareBF16 leaves it: 2, or 4 where f32 is used
+  bool uses_amx;       // where LinearArgs::tiles_of_16 allows it
+
+  // Activations and weights.
+  void (*round_bf16)(const float* x, int64_t cols, int64_t padded, uint16_t* out);
+  void (*prepare_bf16)(const float* x, int64_t cols, int64_t padded, void* out);
+  // Rotates x [cols] by Hadamard blocks into scratch, quantises that into out [padded] (zeros past
+  // cols) and returns the scale; *sum is the sum of the values.
+  float (*quantize)(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
+                    float* scratch, int8_t* out, int32_t* sum);
+
+  // Tiles [tile_begin, tile_end), activation rows [row_begin, row_end).
+  void (*linear_f32)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
+                     int64_t row_begin, int64_t row_end);
+  void (*linear_bf16)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
+                      int64_t row_begin, int64_t row_end);
+  void (*linear_int8)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
+                      int64_t row_begin, int64_t row_end);
+
+  // Attention of a strip, in this order: keys and softmax, values, then (in turn) the scores.
+  void (*attend_keys_f32)(StripArgs& args);
+  void (*attend_keys_bf16)(StripArgs& args);
+  void (*attend_values_f32)(const StripArgs& args);
+  void (*attend_values_bf16)(const StripArgs& args);
+  void (*add_scores)(const StripArgs& args, float* scores);
+
+  // One row's head(s). Rotates [heads][head_dim] in place.
+  void (*rotate_heads)(float* x, int64_t heads, int64_t head_dim, int64_t half, const float* cos,
+                       const float* sin);
+  // One slot (`place` in its block) of one layer and head.
+  void (*store_slot_f32)(const float* key, const float* value, int32_t head_dim, int32_t place,
+                         uint8_t* keys, uint8_t* values);
+  void (*store_slot_bf16)(const float* key, const float* value, int32_t head_dim, int32_t place,
+                          uint8_t* keys, uint8_t* values);
+
+  // Rows.
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t cols, float* y);
+  void (*gated_silu)(const float* gate, const float* up, int64_t n, float* y);
+  void (*gated_gelu)(const float* gate, const float* up, int64_t n, float* y);
+  void (*gated_gelu_tanh)(const float* gate, const float* up, int64_t n, float* y);
+  void (*gated_relu)(const float* gate, const float* up, int64_t n, float* y);
+  void (*scale_row)(float* x, int64_t n, float factor);
+
+  // The slot to evict (see Backend::Evict), or -1 where every slot is protected.
+  int32_t (*find_victim)(const VictimArgs& args);
+};
+
+namespace avx512 {
+extern const KernelTable kTable;
+}
+namespace avx2 {
+extern const KernelTable kTable;
+}
+namespace portable {
+extern const KernelTable kTable;
+}
+
+}  // namespace hydrant::kernels::cpu
+
+#endif  // HYDRANT_KERNELS_CPU_ISA_KERNEL_TABLE_H_

@@ -1,0 +1,117 @@
+// Small ops on single rows: rotary embedding, norms, activations, and writing one slot of the KV
+// cache.
+
+#ifndef HYDRANT_KERNELS_CPU_ISA_ROWS_H_
+#define HYDRANT_KERNELS_CPU_ISA_ROWS_H_
+
+#include "kernels/cpu/isa/simd.h"
+
+namespace hydrant::kernels::cpu::HYDRANT_ISA {
+
+static void RotateHeads(float* x, int64_t heads, int64_t head_dim, int64_t half, const float* cos,
+                        const float* sin) {
+  for (int64_t h = 0; h < heads; ++h, x += head_dim) {
+    int64_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const F16 c = LoadF(cos + i), s = LoadF(sin + i);
+      const F16 a = LoadF(x + i), b = LoadF(x + half + i);
+      StoreF(x + i, a * c - b * s);
+      StoreF(x + half + i, b * c + a * s);
+    }
+    for (; i < half; ++i) {
+      const float a = x[i], b = x[half + i];
+      x[i] = a * cos[i] - b * sin[i];
+      x[half + i] = b * cos[i] + a * sin[i];
+    }
+  }
+}
+
+static void StoreSlotF32(const float* key, const float* value, int32_t head_dim, int32_t place,
+                         uint8_t* keys, uint8_t* values) {
+  float* k = reinterpret_cast<float*>(keys) + place;
+  for (int32_t d = 0; d < head_dim; ++d) k[d * 16] = key[d];
+  const int32_t padded = (head_dim + 15) / 16 * 16;
+  __builtin_memcpy(reinterpret_cast<float*>(values) + place * padded, value,
+                   head_dim * sizeof(float));
+}
+
+static void StoreSlotBF16(const float* key, const float* value, int32_t head_dim, int32_t place,
+                          uint8_t* keys, uint8_t* values) {
+  const int32_t padded = (head_dim + 15) / 16 * 16;
+  uint16_t* k = reinterpret_cast<uint16_t*>(keys) + place * 2;
+  uint16_t* v = reinterpret_cast<uint16_t*>(values) + place / 2 * padded * 2 + place % 2;
+  for (int32_t d = 0; d < head_dim; d += kLanes) {
+    const int32_t count = head_dim - d < kLanes ? head_dim - d : kLanes;
+    uint16_t lanes[kLanes];
+    StoreBF16(lanes, count == kLanes ? LoadF(key + d) : LoadPartial(key + d, count));
+    for (int32_t i = 0; i < count; ++i) k[(d + i) / 2 * 32 + i % 2] = lanes[i];
+    StoreBF16(lanes, count == kLanes ? LoadF(value + d) : LoadPartial(value + d, count));
+    for (int32_t i = 0; i < count; ++i) v[(d + i) * 2] = lanes[i];
+  }
+}
+
+static void RmsNorm(const float* x, const float* weight, float eps, int64_t cols, float* y) {
+  F16 sum = ZeroF();
+  int64_t k = 0;
+  for (; k + kLanes <= cols; k += kLanes) {
+    const F16 v = LoadF(x + k);
+    sum = Fma(v, v, sum);
+  }
+  if (k < cols) {
+    const F16 v = LoadPartial(x + k, cols - k);
+    sum = Fma(v, v, sum);
+  }
+  const float mean = ReduceAdd(sum) / static_cast<float>(cols);
+  const float inverse = 1.0f / __builtin_sqrtf(mean + eps);
+  const F16 factor = SetF(inverse);
+  for (k = 0; k + kLanes <= cols; k += kLanes) {
+    StoreF(y + k, LoadF(x + k) * factor * LoadF(weight + k));
+  }
+  for (; k < cols; ++k) y[k] = x[k] * inverse * weight[k];
+}
+
+static void ScaleRow(float* x, int64_t n, float factor) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+HYDRANT_INLINE F16 Silu(F16 x) { return x / (SetF(1.0f) + Exp(ZeroF() - x)); }
+
+// x/2 (1 + tanh(u)) with tanh(u) = 1 - 2 / (e^2u + 1), u = sqrt(2/pi) (x + 0.044715 x^3)
+HYDRANT_INLINE F16 GeluTanh(F16 x) {
+  const F16 u2 = SetF(1.5957691216057308f) * (x + SetF(0.044715f) * x * x * x);
+  const F16 tanh = SetF(1.0f) - SetF(2.0f) / (Exp(u2) + SetF(1.0f));
+  return SetF(0.5f) * x * (SetF(1.0f) + tanh);
+}
+
+HYDRANT_INLINE F16 Gelu(F16 x) {
+  float lanes[kLanes];
+  StoreF(lanes, x);
+  for (int i = 0; i < kLanes; ++i) {
+    lanes[i] = 0.5f * lanes[i] * (1.0f + __builtin_erff(lanes[i] * 0.70710678118654752f));
+  }
+  return LoadF(lanes);
+}
+
+HYDRANT_INLINE F16 Relu(F16 x) { return Max(x, ZeroF()); }
+
+#define HYDRANT_GATED(name, function)                                                        \
+  static void name(const float* gate, const float* up, int64_t n, float* y) {                \
+    int64_t i = 0;                                                                           \
+    for (; i + kLanes <= n; i += kLanes) {                                                   \
+      StoreF(y + i, function(LoadF(gate + i)) * LoadF(up + i));                              \
+    }                                                                                        \
+    if (i < n) {                                                                             \
+      const int64_t left = n - i;                                                            \
+      StorePartial(y + i, function(LoadPartial(gate + i, left)) * LoadPartial(up + i, left), \
+                   left);                                                                    \
+    }                                                                                        \
+  }
+HYDRANT_GATED(GatedSilu, Silu)
+HYDRANT_GATED(GatedGelu, Gelu)
+HYDRANT_GATED(GatedGeluTanh, GeluTanh)
+HYDRANT_GATED(GatedRelu, Relu)
+#undef HYDRANT_GATED
+
+}  // namespace hydrant::kernels::cpu::HYDRANT_ISA
+
+#endif  // HYDRANT_KERNELS_CPU_ISA_ROWS_H_

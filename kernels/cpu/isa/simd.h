@@ -1,0 +1,286 @@
+// Sixteen lanes of f32 or i32 on every instruction set: one 512-bit register, two of 256 bits or
+// four of 128. Kernels are written once on these types; the files that include this header are
+// compiled once per instruction set, each into a namespace of its own (HYDRANT_ISA).
+//
+// Nothing here may have external linkage, and no standard header with templates or inline functions
+// may be included: the linker keeps one copy of such a function for the whole program, and it could
+// be the one with instructions that this machine lacks.
+
+#ifndef HYDRANT_KERNELS_CPU_ISA_SIMD_H_
+#define HYDRANT_KERNELS_CPU_ISA_SIMD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define HYDRANT_INLINE static inline __attribute__((always_inline))
+#define HYDRANT_UNROLL _Pragma("GCC unroll 64")
+
+namespace hydrant::kernels::cpu::HYDRANT_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kParts = 1;
+#elif defined(__AVX2__)
+inline constexpr int kParts = 2;
+#else
+inline constexpr int kParts = 4;
+#endif
+inline constexpr int kLanes = 16;
+inline constexpr int kPartLanes = kLanes / kParts;
+inline constexpr int kPartBytes = 4 * kPartLanes;
+
+typedef float PartF __attribute__((vector_size(kPartBytes)));
+typedef int32_t PartI __attribute__((vector_size(kPartBytes)));
+typedef uint32_t PartU __attribute__((vector_size(kPartBytes)));
+typedef int16_t PartI16 __attribute__((vector_size(kPartBytes)));
+typedef int8_t HalfOfHalfI8 __attribute__((vector_size(kPartLanes)));
+typedef uint16_t HalfU16 __attribute__((vector_size(2 * kPartLanes)));
+typedef float LoosePartF __attribute__((vector_size(kPartBytes), aligned(1), may_alias));
+typedef int32_t LoosePartI __attribute__((vector_size(kPartBytes), aligned(1), may_alias));
+typedef int8_t LooseI8 __attribute__((vector_size(kPartLanes), aligned(1), may_alias));
+typedef uint16_t LooseU16 __attribute__((vector_size(2 * kPartLanes), aligned(1), may_alias));
+typedef uint32_t LooseWord __attribute__((aligned(1), may_alias));
+
+struct F16 {
+  PartF part[kParts];
+};
+struct I16 {
+  PartI part[kParts];
+};
+
+#define HYDRANT_EACH_PART HYDRANT_UNROLL for (int i = 0; i < kParts; ++i)
+
+HYDRANT_INLINE F16 SetF(float value) {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = value - (PartF){};
+  return r;
+}
+HYDRANT_INLINE F16 ZeroF() {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = (PartF){};
+  return r;
+}
+HYDRANT_INLINE I16 SetI(int32_t value) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = value - (PartI){};
+  return r;
+}
+HYDRANT_INLINE I16 ZeroI() { return SetI(0); }
+HYDRANT_INLINE I16 LaneIndex() {
+  I16 r;
+  HYDRANT_EACH_PART {
+    HYDRANT_UNROLL for (int j = 0; j < kPartLanes; ++j) r.part[i][j] = i * kPartLanes + j;
+  }
+  return r;
+}
+
+HYDRANT_INLINE F16 LoadF(const void* from) {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = static_cast<const LoosePartF*>(from)[i];
+  return r;
+}
+HYDRANT_INLINE void StoreF(void* to, F16 v) {
+  HYDRANT_EACH_PART static_cast<LoosePartF*>(to)[i] = v.part[i];
+}
+HYDRANT_INLINE I16 LoadI(const void* from) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = static_cast<const LoosePartI*>(from)[i];
+  return r;
+}
+HYDRANT_INLINE void StoreI(void* to, I16 v) {
+  HYDRANT_EACH_PART static_cast<LoosePartI*>(to)[i] = v.part[i];
+}
+HYDRANT_INLINE I16 BroadcastWord(const void* from) {
+  return SetI(static_cast<int32_t>(*static_cast<const LooseWord*>(from)));
+}
+
+#define HYDRANT_BINARY(type, op)                          \
+  HYDRANT_INLINE type operator op(type a, type b) {       \
+    type r;                                               \
+    HYDRANT_EACH_PART r.part[i] = a.part[i] op b.part[i]; \
+    return r;                                             \
+  }
+HYDRANT_BINARY(F16, +)
+HYDRANT_BINARY(F16, -)
+HYDRANT_BINARY(F16, *)
+HYDRANT_BINARY(F16, /)
+HYDRANT_BINARY(I16, +)
+HYDRANT_BINARY(I16, -)
+HYDRANT_BINARY(I16, &)
+HYDRANT_BINARY(I16, |)
+HYDRANT_BINARY(I16, ^)
+#undef HYDRANT_BINARY
+
+// Comparisons give all ones or zero in each lane.
+#define HYDRANT_COMPARE(type, op)                         \
+  HYDRANT_INLINE I16 operator op(type a, type b) {        \
+    I16 r;                                                \
+    HYDRANT_EACH_PART r.part[i] = a.part[i] op b.part[i]; \
+    return r;                                             \
+  }
+HYDRANT_COMPARE(F16, <)
+HYDRANT_COMPARE(F16, ==)
+HYDRANT_COMPARE(I16, <)
+HYDRANT_COMPARE(I16, >)
+#undef HYDRANT_COMPARE
+
+HYDRANT_INLINE F16 Select(I16 mask, F16 yes, F16 no) {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
+  return r;
+}
+HYDRANT_INLINE I16 Select(I16 mask, I16 yes, I16 no) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
+  return r;
+}
+// a where a > b, else b.
+HYDRANT_INLINE F16 Max(F16 a, F16 b) { return Select(b < a, a, b); }
+
+template <int kBits>
+HYDRANT_INLINE I16 ShiftLeft(I16 v) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = v.part[i] << kBits;
+  return r;
+}
+template <int kBits>
+HYDRANT_INLINE I16 ShiftRightLogical(I16 v) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = (PartI)((PartU)v.part[i] >> kBits);
+  return r;
+}
+
+HYDRANT_INLINE F16 AsF(I16 v) {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = (PartF)v.part[i];
+  return r;
+}
+HYDRANT_INLINE I16 AsI(F16 v) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = (PartI)v.part[i];
+  return r;
+}
+HYDRANT_INLINE F16 ToFloat(I16 v) {
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = __builtin_convertvector(v.part[i], PartF);
+  return r;
+}
+// Truncates; lanes are within the range of int32.
+HYDRANT_INLINE I16 ToInt(F16 v) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = __builtin_convertvector(v.part[i], PartI);
+  return r;
+}
+HYDRANT_INLINE F16 Abs(F16 v) { return AsF(AsI(v) & SetI(0x7fffffff)); }
+
+// Nearest integer, ties to even, for |v| < 2^22.
+HYDRANT_INLINE F16 RoundSmall(F16 v) {
+  const F16 magic = SetF(12582912.0f);  // 1.5 * 2^23
+  return (v + magic) - magic;
+}
+
+// The lower eight bits of each lane.
+HYDRANT_INLINE void StoreI8(int8_t* to, I16 v) {
+  HYDRANT_EACH_PART {
+    *reinterpret_cast<LooseI8*>(to + i * kPartLanes) =
+        __builtin_convertvector(v.part[i], HalfOfHalfI8);
+  }
+}
+
+// a * b + c: fused where the instruction set has it.
+HYDRANT_INLINE F16 Fma(F16 a, F16 b, F16 c) {
+#if defined(__AVX512F__)
+  return {{_mm512_fmadd_ps(a.part[0], b.part[0], c.part[0])}};
+#elif defined(__AVX2__)
+  F16 r;
+  HYDRANT_EACH_PART r.part[i] = _mm256_fmadd_ps(a.part[i], b.part[i], c.part[i]);
+  return r;
+#else
+  return a * b + c;
+#endif
+}
+
+// bfloat16, sixteen at a time. Stores round to nearest, ties to even; NaN stays NaN.
+HYDRANT_INLINE void StoreBF16(uint16_t* to, F16 v) {
+#if defined(__AVX512BF16__)
+  *reinterpret_cast<__m256i_u*>(to) = (__m256i)_mm512_cvtneps_pbh(v.part[0]);
+#else
+  const I16 bits = AsI(v);
+  const I16 rounded = bits + SetI(0x7fff) + (ShiftRightLogical<16>(bits) & SetI(1));
+  const I16 is_nan = (bits & SetI(0x7fffffff)) > SetI(0x7f800000);
+  const I16 upper = ShiftRightLogical<16>(Select(is_nan, bits | SetI(0x400000), rounded));
+  HYDRANT_EACH_PART {
+    *reinterpret_cast<LooseU16*>(to + i * kPartLanes) =
+        __builtin_convertvector((PartU)upper.part[i], HalfU16);
+  }
+#endif
+}
+
+// Exchanges each lane with the one whose index differs in bit kStride.
+template <int kStride>
+HYDRANT_INLINE F16 SwapLanes(F16 v) {
+  F16 r;
+  if constexpr (kStride < kPartLanes) {
+    PartI order;
+    HYDRANT_UNROLL for (int j = 0; j < kPartLanes; ++j) order[j] = j ^ kStride;
+    HYDRANT_EACH_PART r.part[i] = __builtin_shuffle(v.part[i], order);
+  } else {
+    HYDRANT_EACH_PART r.part[i] = v.part[i ^ (kStride / kPartLanes)];
+  }
+  return r;
+}
+
+// Reductions over the lanes, always in the same tree.
+HYDRANT_INLINE float ReduceAdd(F16 v) {
+  v = v + SwapLanes<8>(v);
+  v = v + SwapLanes<4>(v);
+  v = v + SwapLanes<2>(v);
+  v = v + SwapLanes<1>(v);
+  return v.part[0][0];
+}
+HYDRANT_INLINE float ReduceMax(F16 v) {
+  v = Max(v, SwapLanes<8>(v));
+  v = Max(v, SwapLanes<4>(v));
+  v = Max(v, SwapLanes<2>(v));
+  v = Max(v, SwapLanes<1>(v));
+  return v.part[0][0];
+}
+
+// e^x to about one unit in the last place; 0 below -87, at -inf too.
+HYDRANT_INLINE F16 Exp(F16 x) {
+  // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts (Cody and Waite). The polynomial is
+  // that of Cephes' expf.
+  const I16 vanishes = x < SetF(-87.0f);
+  const F16 bounded = Select(vanishes, ZeroF(), Select(SetF(88.0f) < x, SetF(88.0f), x));
+  const F16 n = RoundSmall(bounded * SetF(1.44269504088896341f));
+  F16 r = Fma(n, SetF(-0.693359375f), bounded);
+  r = Fma(n, SetF(2.12194440e-4f), r);
+  F16 p = SetF(1.9875691500e-4f);
+  p = Fma(p, r, SetF(1.3981999507e-3f));
+  p = Fma(p, r, SetF(8.3334519073e-3f));
+  p = Fma(p, r, SetF(4.1665795894e-2f));
+  p = Fma(p, r, SetF(1.6666665459e-1f));
+  p = Fma(p, r, SetF(5.0000001201e-1f));
+  p = Fma(p, r * r, r) + SetF(1.0f);
+  const F16 power = AsF(ShiftLeft<23>(ToInt(n) + SetI(127)));
+  return Select(vanishes, ZeroF(), p * power);
+}
+
+// Lanes [0, count) of a row's end; the others are 0.
+HYDRANT_INLINE F16 LoadPartial(const float* from, int64_t count) {
+  float lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return LoadF(lanes);
+}
+HYDRANT_INLINE void StorePartial(float* to, F16 v, int64_t count) {
+  float lanes[kLanes];
+  StoreF(lanes, v);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+}  // namespace hydrant::kernels::cpu::HYDRANT_ISA
+
+#endif  // HYDRANT_KERNELS_CPU_ISA_SIMD_H_

@@ -1,0 +1,45 @@
+// The kernels of one instruction set; compiled once for each (see CMakeLists.txt).
+
+#include "kernels/cpu/isa/attention.h"
+#include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/isa/linear.h"
+#include "kernels/cpu/isa/quantize.h"
+#include "kernels/cpu/isa/rows.h"
+#include "kernels/cpu/isa/victim.h"
+
+#define HYDRANT_STRING(name) #name
+#define HYDRANT_STRING_OF(name) HYDRANT_STRING(name)
+
+namespace hydrant::kernels::cpu::HYDRANT_ISA {
+
+const KernelTable kTable = {
+    .name = HYDRANT_STRING_OF(HYDRANT_ISA),
+    .tile_rows = kTileRows,
+    .int8_flip = kInt8Flip,
+    .strip_rows = kStripRows,
+    .bf16_bytes = sizeof(NarrowF),
+    .uses_amx = false,
+    .round_bf16 = RoundBF16,
+    .prepare_bf16 = PrepareBF16,
+    .quantize = Quantize,
+    .linear_f32 = RunTiles<F32Step>,
+    .linear_bf16 = RunTiles<BF16Step>,
+    .linear_int8 = RunTiles<Int8Step>,
+    .attend_keys_f32 = AttendKeys<F32Kv>,
+    .attend_keys_bf16 = AttendKeys<BF16Kv>,
+    .attend_values_f32 = AttendValues<F32Kv>,
+    .attend_values_bf16 = AttendValues<BF16Kv>,
+    .add_scores = AddScores,
+    .rotate_heads = RotateHeads,
+    .store_slot_f32 = StoreSlotF32,
+    .store_slot_bf16 = StoreSlotBF16,
+    .rms_norm = RmsNorm,
+    .gated_silu = GatedSilu,
+    .gated_gelu = GatedGelu,
+    .gated_gelu_tanh = GatedGeluTanh,
+    .gated_relu = GatedRelu,
+    .scale_row = ScaleRow,
+    .find_victim = FindVictim,
+};
+
+}  // namespace hydrant::kernels::cpu::HYDRANT_ISA

@@ -1,0 +1,42 @@
+// y = x W^T over packed weights: activations are brought to the weights' form, then tiles are
+// shared out among the threads. Which thread computes a tile never changes a result.
+
+#ifndef HYDRANT_KERNELS_CPU_LINEAR_H_
+#define HYDRANT_KERNELS_CPU_LINEAR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/packed_weights.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace hydrant::kernels::cpu {
+
+class LinearRunner {
+ public:
+  LinearRunner(const KernelTable& kernels, ThreadPool& pool, bool amx);
+
+  // Scratch for activations of up to max_rows x max_cols.
+  void Reserve(int max_rows, int64_t max_cols);
+  void Run(Matrix x, const PackedWeights& w, const float* bias, bool accumulate, Matrix y);
+
+ private:
+  void PrepareRow(const Matrix& x, WeightDType dtype, int64_t padded, int64_t row, int member);
+
+  const KernelTable& kernels_;
+  ThreadPool& pool_;
+  const bool amx_;
+  int64_t max_rows_ = 0;
+  int64_t max_cols_ = 0;
+  Piece activations_;  // bf16 or int8 rows
+  Piece rotated_;      // [threads][max_cols] f32
+  std::vector<float> scales_;
+  std::vector<int32_t> sums_;
+};
+
+}  // namespace hydrant::kernels::cpu
+
+#endif  // HYDRANT_KERNELS_CPU_LINEAR_H_

@@ -1,0 +1,98 @@
+// Attention over one sequence, one token after the other, in double, from the textbook: a list of
+// tokens for each layer and KV head, from which tokens can be taken out.
+
+#ifndef HYDRANT_TESTS_KERNELS_NAIVE_ATTENTION_H_
+#define HYDRANT_TESTS_KERNELS_NAIVE_ATTENTION_H_
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "tests/kernels/kv_driver.h"
+
+namespace hydrant::kernels {
+
+struct NaiveToken {
+  int32_t position = 0;
+  double score = 0.0;
+  std::vector<double> key, value;
+};
+
+class NaiveSequence {
+ public:
+  explicit NaiveSequence(KvShape shape)
+      : shape_(std::move(shape)), tokens_(shape_.layers * shape_.kv_heads) {}
+
+  std::vector<NaiveToken>& tokens(int layer, int head) {
+    return tokens_[layer * shape_.kv_heads + head];
+  }
+
+  // Appends the token of a raw qkv row and gives what its query heads see, [heads * head_dim].
+  std::vector<double> Append(int layer, int32_t position, const std::vector<float>& row,
+                             bool keep_scores) {
+    const int dim = shape_.head_dim;
+    const int group = shape_.heads / shape_.kv_heads;
+    const float* keys = row.data() + shape_.heads * dim;
+    const float* values = keys + shape_.kv_heads * dim;
+    std::vector<double> out;
+    for (int head = 0; head < shape_.kv_heads; ++head) {
+      NaiveToken token{position, 0.0, Rotated(keys + head * dim, position),
+                       std::vector<double>(values + head * dim, values + (head + 1) * dim)};
+      for (std::vector<double>* stored : {&token.key, &token.value}) {
+        for (double& element : *stored) element = AsStored(element);
+      }
+      tokens(layer, head).push_back(std::move(token));
+      for (int g = 0; g < group; ++g) {
+        const std::vector<double> query = Rotated(row.data() + (head * group + g) * dim, position);
+        const std::vector<double> seen = Attend(layer, head, position, query, keep_scores);
+        out.insert(out.end(), seen.begin(), seen.end());
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::vector<double> Attend(int layer, int head, int32_t position,
+                             const std::vector<double>& query, bool keep_scores) {
+    const int window = shape_.windows.empty() ? 0 : shape_.windows[layer];
+    std::vector<double> weights;
+    double sum = 0.0;
+    for (const NaiveToken& token : tokens(layer, head)) {
+      const bool visible = window == 0 || token.position > position - window;
+      double logit = 0.0;
+      for (int d = 0; d < shape_.head_dim; ++d) logit += query[d] * token.key[d];
+      weights.push_back(visible ? std::exp(logit / std::sqrt(double(shape_.head_dim))) : 0.0);
+      sum += weights.back();
+    }
+    std::vector<double> out(shape_.head_dim, 0.0);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      NaiveToken& token = tokens(layer, head)[i];
+      for (int d = 0; d < shape_.head_dim; ++d) out[d] += weights[i] / sum * token.value[d];
+      if (keep_scores) token.score += weights[i] / sum;
+    }
+    return out;
+  }
+
+  std::vector<double> Rotated(const float* head, int32_t position) const {
+    std::vector<double> result(head, head + shape_.head_dim);
+    const RopeParams rope = shape_.rope();
+    const int half = rope.rotary_dim / 2;
+    for (int i = 0; i < half; ++i) {
+      const double angle = static_cast<float>(position) * rope.inv_freq[i];
+      result[i] = head[i] * std::cos(angle) - head[i + half] * std::sin(angle);
+      result[i + half] = head[i + half] * std::cos(angle) + head[i] * std::sin(angle);
+    }
+    return result;
+  }
+
+  double AsStored(double value) const {
+    return shape_.dtype == KvDType::kBF16 ? RoundToBF16(static_cast<float>(value)) : value;
+  }
+
+  KvShape shape_;
+  std::vector<std::vector<NaiveToken>> tokens_;
+};
+
+}  // namespace hydrant::kernels
+
+#endif  // HYDRANT_TESTS_KERNELS_NAIVE_ATTENTION_H_
