@@ -41,30 +41,33 @@ class ComposedTokenizer::Stream : public DecodeStream {
 };
 
 ComposedTokenizer::ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw,
-                                     AddedTokenFinder normalized)
+                                     AddedTokenFinder normalized,
+                                     absl::flat_hash_map<int32_t, AddedEntry> added)
     : parts_(std::move(parts)),
       raw_finder_(std::move(raw)),
       normalized_finder_(std::move(normalized)),
+      added_(std::move(added)),
       vocab_size_(parts_.model->vocabulary().size()) {
-  for (const AddedToken& token : parts_.added_tokens) {
-    added_.insert_or_assign(token.id, AddedEntry{token.content, token.special});
-    vocab_size_ = std::max(vocab_size_, token.id + 1);
-  }
+  for (const auto& [id, entry] : added_) vocab_size_ = std::max(vocab_size_, id + 1);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerComponents parts) {
-  std::vector<AddedToken> raw, normalized;
-  std::vector<std::string> raw_patterns, normalized_patterns;
+  absl::flat_hash_map<int32_t, AddedToken> last;  // of those with one id the last counts
   for (AddedToken& token : parts.added_tokens) {
     // The model's own id of a string counts for more than the one the list has.
     token.id = parts.model->vocabulary().Find(token.content).value_or(token.id);
-    if (token.normalized && parts.normalizer) {
-      normalized.push_back(token);
-      normalized_patterns.push_back(parts.normalizer->Normalize(token.content));
-    } else {
-      raw.push_back(token);
-      raw_patterns.push_back(token.content);
-    }
+    last.insert_or_assign(token.id, token);
+  }
+  std::vector<AddedToken> raw, normalized;
+  std::vector<std::string> raw_patterns, normalized_patterns;
+  absl::flat_hash_map<int32_t, AddedEntry> added;
+  for (const auto& [id, token] : last) {
+    std::string pattern = token.content;
+    if (token.normalized && parts.normalizer) pattern = parts.normalizer->Normalize(pattern);
+    // As Hugging Face since 0.23; special tokens keep their own form, in which they are known.
+    added.emplace(id, AddedEntry{token.special ? token.content : pattern, token.special});
+    (token.normalized ? normalized : raw).push_back(token);
+    (token.normalized ? normalized_patterns : raw_patterns).push_back(std::move(pattern));
   }
   absl::StatusOr<AddedTokenFinder> raw_finder =
       AddedTokenFinder::Create(std::move(raw), raw_patterns);
@@ -72,8 +75,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerCo
   absl::StatusOr<AddedTokenFinder> normalized_finder =
       AddedTokenFinder::Create(std::move(normalized), normalized_patterns);
   if (!normalized_finder.ok()) return normalized_finder.status();
-  return std::unique_ptr<Tokenizer>(new ComposedTokenizer(std::move(parts), *std::move(raw_finder),
-                                                          *std::move(normalized_finder)));
+  return std::unique_ptr<Tokenizer>(new ComposedTokenizer(
+      std::move(parts), *std::move(raw_finder), *std::move(normalized_finder), std::move(added)));
 }
 
 std::vector<int32_t> ComposedTokenizer::Encode(std::string_view text,
@@ -100,8 +103,8 @@ std::vector<int32_t> ComposedTokenizer::Encode(std::string_view text,
 
 void ComposedTokenizer::EncodeBetweenAdded(std::string_view text, bool at_start,
                                            std::vector<int32_t>& ids) const {
-  if (!parts_.normalizer) return EncodeNormalized(text, at_start, ids);
-  const std::string normalized = parts_.normalizer->Normalize(std::string(text));
+  std::string normalized(text);
+  if (parts_.normalizer) normalized = parts_.normalizer->Normalize(std::move(normalized));
   for (const AddedTokenFinder::Part& part : normalized_finder_.Split(normalized)) {
     if (part.id) {
       ids.push_back(*part.id);
@@ -120,7 +123,7 @@ void ComposedTokenizer::EncodeNormalized(std::string_view text, bool at_start,
 
 const std::string* ComposedTokenizer::StringOf(int32_t id) const {
   const auto added = added_.find(id);
-  if (added != added_.end()) return &added->second.content;
+  if (added != added_.end()) return &added->second.text;
   return parts_.model->vocabulary().TokenOf(id);
 }
 

@@ -52,11 +52,12 @@ class ComposedTokenizer : public Tokenizer {
  private:
   class Stream;
   struct AddedEntry {
-    std::string content;
+    std::string text;  // what the decoder gets
     bool special;
   };
 
-  ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw, AddedTokenFinder normalized);
+  ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw, AddedTokenFinder normalized,
+                    absl::flat_hash_map<int32_t, AddedEntry> added);
 
   // `at_start`: the whole text begins with `text`.
   void EncodeBetweenAdded(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;

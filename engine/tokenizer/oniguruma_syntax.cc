@@ -18,6 +18,9 @@ constexpr std::string_view kSpace =
     "\\x{3000}";
 constexpr std::string_view kNotSpace = "\\P{White_Space}";
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// Outside of a class \w has the other digits and fractions of Latin-1 too.
+constexpr std::string_view kWordAlone =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 constexpr std::string_view kHexDigit = "0-9a-fA-F";
 
 class Translator {
@@ -83,7 +86,7 @@ class Translator {
         }
         break;
       case 'w':
-        Emit(kWord, in_class);
+        Emit(in_class ? kWord : kWordAlone, in_class);
         break;
       case 'h':
         Emit(kHexDigit, in_class);
@@ -91,7 +94,7 @@ class Translator {
       case 'W':
       case 'H':
         if (in_class) return Refuse("\\W or \\H inside a class");
-        Emit(letter == 'W' ? kWord : kHexDigit, in_class, /*negated=*/true);
+        Emit(letter == 'W' ? kWordAlone : kHexDigit, in_class, /*negated=*/true);
         break;
       case 'b':
         if (in_class) {
@@ -109,6 +112,9 @@ class Translator {
       case 'v':
         out_ += "\\x0b";
         break;
+      case 'p':
+      case 'P':
+        return Property();
       case 'u': {
         const std::string_view digits = in_.substr(at_ + 2, 4);
         if (digits.size() < 4) return Refuse("\\u without four digits");
@@ -138,7 +144,31 @@ class Translator {
     at_ += 2;
   }
 
-  static absl::string_view Word() { return {kWord.data(), kWord.size()}; }
+  // "\p{Name}", "\p{^Name}": the name of a script is the script alone in Oniguruma, and in PCRE2
+  // also what other scripts share with it, unless one says sc.
+  void Property() {
+    const size_t end = in_.find('}', at_);
+    const size_t name_at = at_ + (in_.substr(at_ + 2).starts_with("{^") ? 4 : 3);
+    if (end == std::string_view::npos || in_[at_ + 2] != '{' || end < name_at) {
+      return Refuse("this property");
+    }
+    out_ += in_.substr(at_, name_at - at_);
+    std::string_view name = in_.substr(name_at, end - name_at);
+    if (name.size() > 2 && !IsGeneralProperty(name)) out_ += "sc:";
+    out_ += name;
+    out_ += '}';
+    at_ = end + 1;
+  }
+
+  static bool IsGeneralProperty(std::string_view name) {
+    for (const std::string_view general : {"Any", "Alphabetic", "White_Space", "Uppercase",
+                                           "Lowercase", "Emoji", "Extended_Pictographic"}) {
+      if (name == general) return true;
+    }
+    return false;
+  }
+
+  static absl::string_view Word() { return {kWordAlone.data(), kWordAlone.size()}; }
 
   void Class() {
     out_ += in_[at_++];
@@ -155,7 +185,9 @@ class Translator {
       } else if (rest.substr(0, 2) == "[:") {
         const size_t end = rest.find(":]");
         if (end == std::string_view::npos) return Refuse("an unfinished [: in a class");
-        out_ += rest.substr(0, end + 2);
+        const std::string_view members = PosixClass(rest.substr(2, end - 2));
+        if (members.empty()) return Refuse("this bracket");
+        out_ += members;
         at_ += end + 2;
       } else if (rest[0] == '[') {
         return Refuse("a class within a class");
@@ -165,6 +197,18 @@ class Translator {
         out_ += in_[at_++];
       }
     }
+  }
+
+  static std::string_view PosixClass(std::string_view name) {
+    if (name == "word") return kWord;
+    if (name == "space") return kSpace;
+    if (name == "alpha") return "\\p{Alphabetic}";
+    if (name == "digit") return "\\p{Nd}";
+    if (name == "alnum") return "\\p{Alphabetic}\\p{Nd}";
+    if (name == "upper") return "\\p{Uppercase}";
+    if (name == "lower") return "\\p{Lowercase}";
+    if (name == "punct") return "\\p{P}\\p{S}";
+    return {};
   }
 
   // "(?im-x:": what Ruby calls m is PCRE2's s. Other groups are the same in both.

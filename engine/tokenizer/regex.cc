@@ -27,7 +27,7 @@ using MatchContext = std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_co
 
 // Patterns come with checkpoints: time is bounded by the length of the text for every one in use,
 // and this stops what would run for ever on a hostile one.
-constexpr uint32_t kMatchLimit = 100'000'000;
+constexpr uint32_t kMatchLimit = 5'000'000;
 
 }  // namespace
 
