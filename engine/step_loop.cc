@@ -287,7 +287,7 @@ void StepLoop::AppendToken(ActiveRequest& request, int32_t token,
   ++request.num_tokens;
   ++step_.generated_tokens;
 
-  const bool hidden = request.stop.IsStopToken(token);
+  const bool hidden = request.stop.HidesText(token);
   StopChecker::Result result =
       request.stop.Add(token, hidden ? std::string() : request.detokenizer.Add(token));
   if (result.finished && !std::holds_alternative<std::string>(result.matched)) {
