@@ -32,7 +32,7 @@ class JudgedSequence {
         }
       }
     }
-    ExpectClose(out, expected, 1e-4);
+    ExpectCloseOutputs(out, expected, shape().dtype, 1e-4);
     ForEachHead([&](int layer, int head) {
       for (const ScoredPosition& token : Scored(layer, head)) {
         const double score = Naive(layer, head, token.position).score;
