@@ -18,6 +18,12 @@
 
 namespace hydrant::kernels {
 
+// How far attention may be from the exact result, where it may be `of_f32` with an f32 cache. With
+// a bf16 cache a backend may round queries and probabilities to bf16 as well.
+inline double AttentionTolerance(KvDType dtype, double of_f32) {
+  return dtype == KvDType::kBF16 ? 0x1p-7 : of_f32;
+}
+
 struct KvShape {
   int heads = 4;
   int kv_heads = 2;
