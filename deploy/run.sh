@@ -32,19 +32,21 @@ flag() {
   echo "$value"
 }
 
-# client_address LISTEN: the host:port by which a client here reaches that listening address.
+# client_address LISTEN: how a client here reaches what listens on host:port, unix:PATH or off.
 client_address() {
-  local host="${1%:*}" port="${1##*:}"
-  case $host in
-    "" | 0.0.0.0 | "[::]") host=127.0.0.1 ;;
+  case $1 in
+    :* | 0.0.0.0:* | "[::]:"*) echo "127.0.0.1:${1##*:}" ;;
+    *) echo "$1" ;;
   esac
-  echo "$host:$port"
 }
 
 # require_free_port LISTEN FLAG
 require_free_port() {
   local address host
   address="$(client_address "$1")"
+  if [[ $address == unix:* || $address == off ]]; then
+    return
+  fi
   host="${address%:*}"
   if (exec 3<>"/dev/tcp/${host//[\[\]]/}/${address##*:}") 2>/dev/null; then
     fail "$address is taken by another program; stop it, or choose another port with --$2=HOST:PORT"
@@ -54,11 +56,15 @@ require_free_port() {
 # The health service asked with bare HTTP/2: an empty HealthCheckRequest in gRPC's framing; the
 # answer's last two bytes are field 1, status: 08 01 is SERVING.
 serving() {
-  local answer
+  local answer url="http://$1" socket=()
+  if [[ $1 == unix:* ]]; then
+    url=http://localhost
+    socket=(--unix-socket "${1#unix:}")
+  fi
   answer="$(printf '\0\0\0\0\0' |
     curl --silent --max-time 5 --noproxy '*' --http2-prior-knowledge --data-binary @- \
       -H 'content-type: application/grpc' -H 'te: trailers' \
-      "http://$1/grpc.health.v1.Health/Check" | od -An -tx1 | tr -d ' \n')" || return 1
+      "${socket[@]}" "$url/grpc.health.v1.Health/Check" | od -An -tx1 | tr -d ' \n')" || return 1
   [[ $answer == 00000000020801 ]]
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/candidates.h"
 #include "engine/request.h"
 
 namespace hydrant::engine {
@@ -24,19 +25,30 @@ class Sampler {
   // and penalties (repetition, presence, frequency), then temperature, then top-k, top-p and min-p,
   // then one draw. temperature 0 is argmax, ties to the lowest id. The draw for output token i uses
   // a counter-based generator keyed by (seed, i). No sort of the whole vocabulary, no allocation
-  // after the first call. A logit that is NaN never wins; all NaN gives nullopt.
+  // after the first call. A logit that is NaN never wins; nullopt when none is above -inf.
   std::optional<int32_t> Sample(std::span<float> logits, std::span<const int32_t> banned);
   // Whether Sample would change the logits' order: if not, argmax of them is the answer.
   bool is_plain_greedy() const;
 
  private:
+  struct SeenToken {
+    int32_t id;
+    int32_t count;  // in the output; 0: only in the prompt
+  };
+
+  bool has_penalties() const;
+  void Record(int32_t token);
+
   AppliedSampling params_;
   int32_t vocab_size_;
-  // The representation is the implementer's.
+  uint64_t num_sampled_ = 0;
+  std::vector<SeenToken> seen_;  // by id; kept only when there are penalties
+  Candidates candidates_;
 };
 
 // log softmax of `logits` at `token_id`, and of the `top` best, best first (ties: lowest id).
-// `text` of the entries is left empty. From the model's own logits, before any parameter.
+// `text` of the entries is left empty. From the model's own logits, before any parameter. A NaN
+// counts as -inf; an entry of `top` is always above -inf. `token_id` must be in the vocabulary.
 TokenLogprobs ComputeLogprobs(std::span<const float> logits, int32_t token_id, int32_t top);
 
 }  // namespace hydrant::engine

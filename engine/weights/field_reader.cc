@@ -23,7 +23,8 @@ void FieldReader::Fail(std::string_view message) {
   status_ = absl::InvalidArgumentError(absl::StrCat(where_, ": ", std::string(message)));
 }
 
-void FieldReader::FailRange(std::string_view key, double value, double min, double max) {
+template <typename T>
+void FieldReader::FailRange(std::string_view key, T value, T min, T max) {
   Fail(absl::StrCat(prefix_, std::string(key), " is ", value, "; ", min, " to ", max,
                     " is allowed"));
 }
@@ -32,7 +33,7 @@ std::optional<int32_t> FieldReader::Int(std::string_view key, int32_t min, int32
   const std::optional<int64_t> value = Take(RawInt(key));
   if (!value.has_value()) return std::nullopt;
   if (*value < min || *value > max) {
-    FailRange(key, static_cast<double>(*value), min, max);
+    FailRange<int64_t>(key, *value, min, max);
     return std::nullopt;
   }
   return static_cast<int32_t>(*value);
@@ -42,7 +43,7 @@ std::optional<double> FieldReader::Float(std::string_view key, double min, doubl
   const std::optional<double> value = Take(RawFloat(key));
   if (!value.has_value()) return std::nullopt;
   if (!(*value >= min && *value <= max)) {  // false for NaN too
-    FailRange(key, *value, min, max);
+    FailRange<double>(key, *value, min, max);
     return std::nullopt;
   }
   return value;
@@ -87,7 +88,8 @@ absl::Status JsonFields::TypeError(std::string_view key, const char* expected) c
 absl::StatusOr<std::optional<int64_t>> JsonFields::RawInt(std::string_view key) const {
   const json* value = Find(key);
   if (value == nullptr) return std::optional<int64_t>();
-  if (value->is_number_integer() && *value <= INT64_MAX) {
+  const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
+  if (value->is_number_integer() && !too_large) {
     return std::optional(value->get<int64_t>());
   }
   // Writers of JSON do not always keep 8192 and 8192.0 apart.

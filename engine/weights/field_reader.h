@@ -45,7 +45,8 @@ class FieldReader {
   virtual absl::StatusOr<std::optional<double>> RawFloat(std::string_view key) const = 0;
   virtual absl::StatusOr<std::optional<bool>> RawBool(std::string_view key) const = 0;
   virtual absl::StatusOr<std::optional<std::string>> RawString(std::string_view key) const = 0;
-  void FailRange(std::string_view key, double value, double min, double max);
+  template <typename T>
+  void FailRange(std::string_view key, T value, T min, T max);
   template <typename T>
   std::optional<T> Take(absl::StatusOr<std::optional<T>> value);
 
