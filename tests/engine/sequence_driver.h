@@ -40,10 +40,16 @@ class IgnoringSink : public ResponseSink {
   void OnError(absl::Status) override {}
 };
 
+// Python writes infinities, which JSON has not; they are read as null.
 inline nlohmann::json ReadJson(const std::string& path) {
   std::ifstream file(path);
   EXPECT_TRUE(file) << path;
-  return nlohmann::json::parse(file);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string infinity = "Infinity";
+  for (size_t at; (at = text.find(infinity)) != std::string::npos;) {
+    text.replace(at, infinity.size(), "null");
+  }
+  return nlohmann::json::parse(text);
 }
 
 // A checkpoint loaded for one backend, with room for `kv_slots`.
