@@ -69,7 +69,8 @@ class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options);
 
-  // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet.
+  // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet. Safe from
+  // any thread: it reads only what is fixed at construction.
   absl::Status CheckFits(const Request& request) const;
 
   // Queues a sequence. RESOURCE_EXHAUSTED when max_queue wait. The caller has passed CheckFits, and
