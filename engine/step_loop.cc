@@ -150,7 +150,7 @@ bool StepLoop::TakeInbox() {
   }
   for (std::unique_ptr<ActiveRequest>& request : submitted) {
     ActiveRequest& r = *request;
-    HYDRANT_CHECK(scheduler_.Add(&r).ok());
+    scheduler_.Add(&r);
     requests_.emplace(r.id, std::move(request));
   }
   for (const std::string& id : cancelled) {
