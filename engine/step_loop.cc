@@ -126,7 +126,8 @@ void StepLoop::Run() {
   while (TakeInbox()) {
     ExpireDeadlines();
     if (!requests_.empty()) Step();
-    Publish();
+    PublishLoad();
+    TellEnded();
   }
   HYDRANT_CHECK(requests_.empty());
 }
@@ -150,7 +151,7 @@ bool StepLoop::TakeInbox() {
   }
   for (std::unique_ptr<ActiveRequest>& request : submitted) {
     ActiveRequest& r = *request;
-    HYDRANT_CHECK(scheduler_.Add(&r).ok());
+    scheduler_.Add(&r);
     requests_.emplace(r.id, std::move(request));
   }
   for (const std::string& id : cancelled) {
@@ -191,6 +192,7 @@ void StepLoop::Step() {
   for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
     if (AsActive(scheduled.sequence).in_prompt()) step_.prefill_tokens += scheduled.num_tokens;
   }
+  PublishLoad();
   Admit(output);
   kv_cache_.NoteHighWater(scheduler_.blocks().high_water());
 
@@ -287,7 +289,7 @@ void StepLoop::AppendToken(ActiveRequest& request, int32_t token,
   ++request.num_tokens;
   ++step_.generated_tokens;
 
-  const bool hidden = request.stop.IsStopToken(token);
+  const bool hidden = request.stop.HidesText(token);
   StopChecker::Result result =
       request.stop.Add(token, hidden ? std::string() : request.detokenizer.Add(token));
   if (result.finished && !std::holds_alternative<std::string>(result.matched)) {
@@ -344,16 +346,17 @@ void StepLoop::End(ActiveRequest& request, std::variant<Finished, absl::Status> 
   ended_.push_back({std::move(node.mapped()), std::move(result), outcome});
 }
 
-void StepLoop::Publish() {
+void StepLoop::PublishLoad() {
   if (requests_.empty()) scheduler_.CheckInvariants();
-  {
-    std::lock_guard lock(mutex_);
-    load_.running = scheduler_.num_running();
-    load_.waiting = scheduler_.num_waiting();
-    load_.kv_blocks_free = scheduler_.blocks().free();
-    load_.last_step_unix_ms = UnixMilliseconds();
-    for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
-  }
+  std::lock_guard lock(mutex_);
+  load_.running = scheduler_.num_running();
+  load_.waiting = scheduler_.num_waiting();
+  load_.kv_blocks_free = scheduler_.blocks().free();
+  load_.last_step_unix_ms = UnixMilliseconds();
+  for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
+}
+
+void StepLoop::TellEnded() {
   const Clock::time_point now = Clock::now();
   for (Ended& ended : ended_) {
     ActiveRequest& request = *ended.request;

@@ -77,7 +77,9 @@ class StepLoop {
   // Takes the request from the scheduler and from requests_ into ended_.
   void End(ActiveRequest& request, std::variant<Finished, absl::Status> result,
            RequestOutcome outcome);
-  void Publish();
+  // The gauges as they are now; done before anybody is told what they tell of.
+  void PublishLoad();
+  void TellEnded();
   Usage MakeUsage(const ActiveRequest& request, Clock::time_point now) const;
 
   const int32_t max_queue_;

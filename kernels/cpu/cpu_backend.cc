@@ -230,7 +230,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
   absl::StatusOr<const cpu::KernelTable*> kernels = cpu::SelectIsa(options.isa);
   if (!kernels.ok()) return kernels.status();
   const int threads = options.threads == 0 ? cpu::UsableCores() : options.threads;
-  const bool amx = (*kernels)->uses_amx && cpu::EnableAmxInt8();
+  const bool amx = (*kernels)->has_amx && cpu::EnableAmxInt8();
   return std::make_unique<cpu::CpuBackend>(**kernels, threads, amx);
 }
 

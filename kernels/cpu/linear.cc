@@ -70,7 +70,7 @@ void LinearRunner::Run(Matrix x, const PackedWeights& w, const float* bias, bool
                      .x_sum = sums_.data(),
                      .y = y.f32(),
                      .y_stride = y.cols,
-                     .tiles_of_16 = amx_};
+                     .use_amx = amx_};
   auto* kernel = kernels_.linear_f32;
   if (w.dtype() != WeightDType::kF32) {
     HYDRANT_CHECK(x.rows <= max_rows_ && padded <= max_cols_);

@@ -21,7 +21,8 @@ namespace hydrant::kernels {
 // A new backend. `threads` counts where the backend has a choice. Null where the machine cannot.
 inline std::unique_ptr<Backend> TryMakeBackend(const std::string& name, int threads) {
   if (name == "reference") return CreateReferenceBackend();
-  return nullptr;
+  auto backend = CreateCpuBackend({.threads = threads, .isa = name.substr(name.find(':') + 1)});
+  return backend.ok() ? *std::move(backend) : nullptr;
 }
 
 inline std::unique_ptr<Backend> MakeBackend(const std::string& name, int threads = 2) {

@@ -32,11 +32,11 @@ class JudgedSequence {
         }
       }
     }
-    ExpectClose(out, expected, 1e-4);
+    ExpectCloseOutputs(out, expected, shape().dtype, 1e-4);
     ForEachHead([&](int layer, int head) {
       for (const ScoredPosition& token : Scored(layer, head)) {
         const double score = Naive(layer, head, token.position).score;
-        ASSERT_NEAR(token.score, score, 1e-4 * (1.0 + score)) << "position " << token.position;
+        ASSERT_NEAR(token.score, score, tolerance * (1.0 + score)) << "position " << token.position;
       }
     });
   }

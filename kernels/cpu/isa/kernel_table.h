@@ -31,7 +31,7 @@ struct LinearArgs {
   const int32_t* x_sum;  // int8: sum of each row's quantised values
   float* y;
   int64_t y_stride;  // elements
-  bool tiles_of_16;  // int8: AMX may be used
+  bool use_amx;      // int8: allowed; x has rows to the next multiple of 16
 };
 
 // One pass over a sequence's slots for up to kMaxStripRows query rows of one layer and KV head.
@@ -76,7 +76,7 @@ struct KernelTable {
   uint8_t int8_flip;
   int32_t strip_rows;  // the best number of rows in a strip, <= kMaxStripRows
   int32_t bf16_bytes;  // of one bf16 activation as PrepareBF16 leaves it: 2, or 4 where f32 is used
-  bool uses_amx;       // where LinearArgs::tiles_of_16 allows it
+  bool has_amx;        // LinearArgs::use_amx has an effect
 
   // Activations and weights.
   void (*round_bf16)(const float* x, int64_t cols, int64_t padded, uint16_t* out);

@@ -13,8 +13,8 @@
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 #if defined(__AVX512F__)
-inline constexpr int kTileVectors = 2;
-inline constexpr int kMaxTileRows = 12;  // activation rows of one kernel
+inline constexpr int kTileVectors = 3;
+inline constexpr int kMaxTileRows = 8;  // activation rows of one kernel
 #elif defined(__AVX2__)
 inline constexpr int kTileVectors = 1;
 inline constexpr int kMaxTileRows = 4;

@@ -1,5 +1,6 @@
 // The kernels of one instruction set; compiled once for each (see CMakeLists.txt).
 
+#include "kernels/cpu/isa/amx_int8.h"
 #include "kernels/cpu/isa/attention.h"
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/linear.h"
@@ -18,13 +19,13 @@ const KernelTable kTable = {
     .int8_flip = kInt8Flip,
     .strip_rows = kStripRows,
     .bf16_bytes = sizeof(NarrowF),
-    .uses_amx = false,
+    .has_amx = kHaveAmx,
     .round_bf16 = RoundBF16,
     .prepare_bf16 = PrepareBF16,
     .quantize = Quantize,
     .linear_f32 = RunTiles<F32Step>,
     .linear_bf16 = RunTiles<BF16Step>,
-    .linear_int8 = RunTiles<Int8Step>,
+    .linear_int8 = RunInt8,
     .attend_keys_f32 = AttendKeys<F32Kv>,
     .attend_keys_bf16 = AttendKeys<BF16Kv>,
     .attend_values_f32 = AttendValues<F32Kv>,

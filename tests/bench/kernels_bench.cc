@@ -1,0 +1,224 @@
+// Kernels of the CPU backend at the shapes of SmolLM2-135M, beside what the machine can do. Build
+// in Release; HYDRANT_ISA chooses another instruction set. Counters: GB/s is weights or keys and
+// values read, GOP/s twice the multiplications, and the shares are of the peaks measured at start.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/check.h"
+#include "tests/bench/machine_peaks.h"
+
+namespace hydrant::bench {
+namespace {
+
+using kernels::Backend;
+using kernels::WeightDType;
+
+constexpr int kLayers = 30, kHeads = 9, kKvHeads = 3, kHeadDim = 64;
+constexpr kernels::AttentionShape kShape = {kHeads, kKvHeads, kHeadDim, 0.125f};
+constexpr int64_t kQkvCols = (kHeads + 2 * kKvHeads) * kHeadDim;
+
+struct Peaks {
+  double read, int8, bf16;
+};
+Peaks g_peaks;
+
+std::unique_ptr<Backend> MakeBackend() {
+  auto backend = kernels::CreateCpuBackend({});
+  HYDRANT_CHECK(backend.ok());
+  return *std::move(backend);
+}
+
+float Noise(uint64_t i) {
+  return static_cast<float>((i * 0x9e3779b97f4a7c15u >> 40) & 0xffff) / 32768.0f - 1.0f;
+}
+
+kernels::Buffer Fill(Backend& backend, int64_t count) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = Noise(i);
+  return backend.Upload(values);
+}
+
+// All linear layers of the model once, as in one forward pass.
+void BM_Linear(benchmark::State& state, WeightDType dtype) {
+  const int rows = static_cast<int>(state.range(0));
+  constexpr int64_t kShapes[][2] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
+  std::unique_ptr<Backend> backend = MakeBackend();
+  std::vector<std::unique_ptr<kernels::PackedMatrix>> weights;
+  int64_t elements = 0;
+  const auto add = [&](int64_t outputs, int64_t inputs) {
+    const auto read = [inputs](int64_t row, float* out) {
+      for (int64_t i = 0; i < inputs; ++i) out[i] = Noise(row * inputs + i);
+    };
+    weights.push_back(*backend->Pack({outputs, inputs, read}, dtype));
+    elements += outputs * inputs;
+  };
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const auto& shape : kShapes) add(shape[0], shape[1]);
+  }
+  if (rows <= 64) add(49152, 576);  // a prefill takes logits of few rows
+  backend->Reserve(rows, 1536, 16, kShape);
+  const kernels::Buffer x = Fill(*backend, rows * 1536);
+  const kernels::Buffer y = backend->Allocate(rows * 49152 * sizeof(float));
+  double bytes = 0;
+  for (const auto& w : weights) bytes += static_cast<double>(w->bytes());
+  for (auto _ : state) {
+    for (const auto& w : weights) {
+      backend->Linear({x.data(), rows, w->cols()}, *w, nullptr, false, {y.data(), rows, w->rows()});
+    }
+  }
+  const double passes = static_cast<double>(state.iterations());
+  const double peak = dtype == WeightDType::kInt8 ? g_peaks.int8 : g_peaks.bf16;
+  using Counter = benchmark::Counter;
+  state.counters["GB/s"] = Counter(bytes * passes / 1e9, Counter::kIsRate);
+  state.counters["of_read"] = Counter(bytes * passes / 1e9 / g_peaks.read, Counter::kIsRate);
+  const double operations = 2.0 * rows * static_cast<double>(elements) * passes / 1e9;
+  state.counters["GOP/s"] = Counter(operations, Counter::kIsRate);
+  if (peak > 0) state.counters["of_peak"] = Counter(operations / peak, Counter::kIsRate);
+}
+#define LINEAR(name, dtype)                 \
+  BENCHMARK_CAPTURE(BM_Linear, name, dtype) \
+      ->Arg(1)                              \
+      ->Arg(4)                              \
+      ->Arg(8)                              \
+      ->Arg(16)                             \
+      ->Arg(64)                             \
+      ->Arg(512)                            \
+      ->Unit(benchmark::kMillisecond)       \
+      ->UseRealTime()
+LINEAR(int8, WeightDType::kInt8);
+LINEAR(bf16, WeightDType::kBF16);
+LINEAR(f32, WeightDType::kF32);
+
+void BM_Pack(benchmark::State& state, WeightDType dtype) {
+  std::unique_ptr<Backend> backend = MakeBackend();
+  const std::vector<float> row(576, 0.5f);
+  const auto read = [&row](int64_t, float* out) { std::copy(row.begin(), row.end(), out); };
+  for (auto _ : state) benchmark::DoNotOptimize(backend->Pack({49152, 576, read}, dtype));
+  state.counters["Mparam/s"] = benchmark::Counter(
+      49152 * 576 / 1e6 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(BM_Pack, int8, WeightDType::kInt8)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(BM_Pack, bf16, WeightDType::kBF16)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// Sequences that have their blocks and share one pass.
+struct Attended {
+  Attended(Backend& backend, int layers, int sequences, int rows, int slots, bool keep_scores,
+           kernels::KvDType dtype)
+      : store(*backend.CreateKvStore(
+            {layers, kKvHeads, kHeadDim, dtype, sequences * (slots / kernels::kBlockSlots), {}})),
+        qkv_values(Fill(backend, sequences * rows * kQkvCols)),
+        out_values(backend.Allocate(sequences * rows * kHeads * kHeadDim * sizeof(float))) {
+    const int blocks = slots / kernels::kBlockSlots;
+    block_ids.resize(sequences * blocks);
+    std::iota(block_ids.begin(), block_ids.end(), 0);
+    backend.Reserve(std::max(sequences * rows, slots), 1536, slots, kShape);
+    batch.token_ids.resize(sequences * rows);
+    for (int s = 0; s < sequences; ++s) {
+      batch.sequences.push_back({.first_row = s * rows,
+                                 .num_rows = rows,
+                                 .first_position = slots - rows,
+                                 .num_slots = slots,
+                                 .blocks = block_ids.data() + s * blocks,
+                                 .keep_scores = keep_scores});
+      for (int r = 0; r < rows; ++r) batch.positions.push_back(slots - rows + r);
+    }
+    qkv = {qkv_values.data(), sequences * rows, kQkvCols};
+    out = {out_values.data(), sequences * rows, kHeads * kHeadDim};
+    FillStore(backend, sequences, slots, layers);
+  }
+
+  // Every slot gets a key, a value and a position.
+  void FillStore(Backend& backend, int sequences, int slots, int layers) {
+    const kernels::Buffer values = Fill(backend, slots * kQkvCols);
+    for (int s = 0; s < sequences; ++s) {
+      kernels::Batch fill;
+      fill.token_ids.resize(slots);
+      fill.positions.resize(slots);
+      std::iota(fill.positions.begin(), fill.positions.end(), 0);
+      fill.sequences.push_back(batch.sequences[s]);
+      fill.sequences[0].first_row = 0;
+      fill.sequences[0].num_rows = slots;
+      for (int layer = 0; layer < layers; ++layer) {
+        backend.RopeAndStore(fill, kShape, 0, {nullptr, slots, 0}, {values.data(), slots, kQkvCols},
+                             layer, *store);
+      }
+    }
+  }
+
+  std::unique_ptr<kernels::KvStore> store;
+  kernels::Buffer qkv_values, out_values;
+  std::vector<int32_t> block_ids;
+  kernels::Batch batch;
+  kernels::Matrix qkv, out;
+};
+
+// One decode step of 16 sequences through all layers; keys and values far exceed the caches.
+void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {
+  std::unique_ptr<Backend> backend = MakeBackend();
+  constexpr int kSequences = 16;
+  const auto slots = static_cast<int>(state.range(0));
+  Attended a(*backend, kLayers, kSequences, 1, slots, state.range(1) != 0, dtype);
+  for (auto _ : state) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      backend->Attention(a.batch, kShape, layer, a.qkv, *a.store, a.out);
+    }
+  }
+  const double bytes = 2.0 * kHeadDim * (dtype == kernels::KvDType::kBF16 ? 2 : 4) * kKvHeads *
+                       slots * kSequences * kLayers * static_cast<double>(state.iterations()) / 1e9;
+  state.counters["GB/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsRate);
+  state.counters["of_read"] = benchmark::Counter(bytes / g_peaks.read, benchmark::Counter::kIsRate);
+}
+#define DECODE(name, dtype)                          \
+  BENCHMARK_CAPTURE(BM_DecodeAttention, name, dtype) \
+      ->ArgNames({"slots", "scores"})                \
+      ->ArgsProduct({{256, 2048}, {0, 1}})           \
+      ->Unit(benchmark::kMillisecond)                \
+      ->UseRealTime()
+DECODE(bf16, kernels::KvDType::kBF16);
+DECODE(f32, kernels::KvDType::kF32);
+
+// A whole prompt through one layer.
+void BM_PrefillAttention(benchmark::State& state, kernels::KvDType dtype) {
+  std::unique_ptr<Backend> backend = MakeBackend();
+  const auto rows = static_cast<int>(state.range(0));
+  Attended a(*backend, 1, 1, rows, rows, state.range(1) != 0, dtype);
+  for (auto _ : state) backend->Attention(a.batch, kShape, 0, a.qkv, *a.store, a.out);
+  const double operations = 4.0 * kHeadDim * kHeads * (rows * (rows + 1.0) / 2) *
+                            static_cast<double>(state.iterations()) / 1e9;
+  state.counters["GOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
+  if (g_peaks.bf16 > 0) {
+    state.counters["of_peak"] =
+        benchmark::Counter(operations / g_peaks.bf16, benchmark::Counter::kIsRate);
+  }
+}
+#define PREFILL(name, dtype)                          \
+  BENCHMARK_CAPTURE(BM_PrefillAttention, name, dtype) \
+      ->ArgNames({"rows", "scores"})                  \
+      ->ArgsProduct({{512, 2048, 3840}, {0, 1}})      \
+      ->Unit(benchmark::kMillisecond)                 \
+      ->UseRealTime()
+PREFILL(bf16, kernels::KvDType::kBF16);
+PREFILL(f32, kernels::KvDType::kF32);
+
+}  // namespace
+}  // namespace hydrant::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  const auto backend = hydrant::bench::MakeBackend();
+  const int threads = backend->num_threads();
+  auto& peaks = hydrant::bench::g_peaks;
+  peaks = {hydrant::bench::ReadBandwidth(threads), hydrant::bench::Int8Peak(threads),
+           hydrant::bench::BF16Peak(threads)};
+  std::printf("%s, %d threads: read %.1f GB/s, int8 %.0f GOP/s, bf16 %.0f GOP/s at most\n",
+              std::string(backend->name()).c_str(), threads, peaks.read, peaks.int8, peaks.bf16);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
