@@ -1,14 +1,17 @@
 #include "engine/tokenizer/json_node.h"
 
-#include <fstream>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/utf8.h"
+#include "engine/weights/json_file.h"
 #include "nlohmann/json.hpp"
 
 namespace hydrant::engine {
 namespace {
+
+// Several times the longest tokenizer.json in use.
+constexpr uint64_t kMaxFileBytes = 256 << 20;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -19,18 +22,11 @@ JsonNode::JsonNode(std::shared_ptr<const nlohmann::json> document, const nlohman
     : document_(std::move(document)), value_(value), where_(std::move(where)) {}
 
 absl::StatusOr<JsonNode> JsonNode::ReadFile(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return absl::NotFoundError(absl::StrCat(path, ": cannot be opened"));
-  std::shared_ptr<const nlohmann::json> document;
-  try {
-    document = std::make_shared<const nlohmann::json>(nlohmann::json::parse(stream));
-  } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not JSON: ", error.what()));
-  }
+  absl::StatusOr<nlohmann::json> json = weights::ReadJson(path, kMaxFileBytes);
+  if (!json.ok()) return json.status();
+  auto document = std::make_shared<const nlohmann::json>(*std::move(json));
   const nlohmann::json* root = document.get();
-  JsonNode node(std::move(document), root, path);
-  if (!root->is_object()) return node.Invalid("not an object");
-  return node;
+  return JsonNode(std::move(document), root, path);
 }
 
 std::optional<JsonNode> JsonNode::Find(std::string_view key) const {

@@ -3,15 +3,14 @@
 // malformed files and unknown components are told.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/tokenizer/tokenizer.h"
+#include "tests/engine/temp_dir.h"
 
 namespace hydrant::engine {
 namespace {
@@ -26,19 +25,12 @@ json ReadJson(const std::string& path) {
 
 class TokenizerComponents : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("hydrant_tokenizer_" + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& text) {
-    std::ofstream(directory_ / "tokenizer.json") << text;
-    return Tokenizer::FromDirectory(directory_);
+    directory_.Write("tokenizer.json", text);
+    return Tokenizer::FromDirectory(directory_.path());
   }
 
-  std::filesystem::path directory_;
+  const TempDir directory_;
 };
 
 json Base(const std::string& name) {
@@ -127,7 +119,8 @@ TEST_F(TokenizerComponents, UnknownAndMalformedOnesAreNamed) {
 }
 
 TEST_F(TokenizerComponents, FilesThatAreNoJsonAreErrors) {
-  EXPECT_EQ(Tokenizer::FromDirectory(directory_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Tokenizer::FromDirectory(directory_.path()).status().code(),
+            absl::StatusCode::kNotFound);
   for (const std::string text : {"", "{", "[]", "null", "{\"model\": 3}", "{\"a\": \"\xff\"}"}) {
     EXPECT_EQ(Load(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
