@@ -10,7 +10,7 @@ namespace {
 
 // Independent accumulators: the compiler may not reorder a floating-point reduction by itself.
 constexpr size_t kLanes = 16;
-constexpr size_t kDrawBlock = 256;
+constexpr size_t kBlock = 256;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -44,18 +44,18 @@ int32_t ArgMax(std::span<const float> logits) {
 
 double SumWeights(std::span<const float> logits, float max, float temperature, float min_weight) {
   double lanes[kLanes] = {};
-  float weights[kLanes];
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float w = Weight(logits[i + j], max, temperature);
-      weights[j] = w >= min_weight ? w : 0.0f;
+  float weights[kBlock];
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const float* block = logits.data() + begin;
+    const size_t size = std::min(kBlock, logits.size() - begin);
+    for (size_t i = 0; i < size; ++i) {
+      const float w = Weight(block[i], max, temperature);
+      weights[i] = KeepIf(w >= min_weight, w);
     }
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] += weights[j];
-  }
-  for (; i < logits.size(); ++i) {
-    const float w = Weight(logits[i], max, temperature);
-    lanes[0] += w >= min_weight ? w : 0.0f;
+    std::fill(weights + size, weights + kBlock, 0.0f);
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      for (size_t j = 0; j < kLanes; ++j) lanes[j] += weights[i + j];
+    }
   }
   double sum = 0;
   for (double lane : lanes) sum += lane;
@@ -66,8 +66,8 @@ int32_t DrawByWeight(std::span<const float> logits, float max, float temperature
                      double u) {
   double left = u * SumWeights(logits, max, temperature, min_weight);
   size_t last_block = 0;
-  for (size_t begin = 0; begin < logits.size(); begin += kDrawBlock) {
-    const auto block = logits.subspan(begin, std::min(kDrawBlock, logits.size() - begin));
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
     const double mass = SumWeights(block, max, temperature, min_weight);
     if (mass == 0) continue;
     last_block = begin;
@@ -75,7 +75,7 @@ int32_t DrawByWeight(std::span<const float> logits, float max, float temperature
     left -= mass;
   }
   int32_t drawn = -1;
-  for (size_t i = last_block; i < std::min(last_block + kDrawBlock, logits.size()); ++i) {
+  for (size_t i = last_block; i < std::min(last_block + kBlock, logits.size()); ++i) {
     const float w = Weight(logits[i], max, temperature);
     if (w < min_weight || w == 0) continue;
     drawn = static_cast<int32_t>(i);

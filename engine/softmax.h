@@ -11,14 +11,19 @@
 
 namespace hydrant::engine {
 
+// `value` or 0, without a branch: a floating-point select would keep a loop from being vectorised,
+// as comparisons may trap.
+inline float KeepIf(bool keep, float value) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & -static_cast<uint32_t>(keep));
+}
+
 // exp(x) for x <= 0, relative error below 2e-7; 0 below -87. Cephes' expf: x = n ln 2 + r with n
 // rounded by adding 1.5 * 2^23, a polynomial in r, and n added to the exponent's bits.
 inline float ExpOfNonPositive(float x) {
   constexpr float kRound = 12582912.0f;
-  const float clamped = x > -87.0f ? x : -87.0f;
-  const float shifted = clamped * 1.44269504088896341f + kRound;
+  const float shifted = x * 1.44269504088896341f + kRound;
   const float n = shifted - kRound;
-  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
@@ -28,13 +33,12 @@ inline float ExpOfNonPositive(float x) {
   p = p * r * r + r + 1.0f;
   const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound))
                             << 23;
-  const float e = std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
-  return x > -87.0f ? e : 0.0f;
+  return KeepIf(x > -87.0f, std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent));
 }
 
 // exp((logit - max) / temperature): the token's weight beside the best one's, which is 1.
 inline float Weight(float logit, float max, float temperature) {
-  return ExpOfNonPositive(logit == max ? 0.0f : (logit - max) / temperature);
+  return ExpOfNonPositive(KeepIf(logit != max, (logit - max) / temperature));
 }
 
 // -inf when there is none.

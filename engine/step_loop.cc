@@ -150,7 +150,7 @@ bool StepLoop::TakeInbox() {
   }
   for (std::unique_ptr<ActiveRequest>& request : submitted) {
     ActiveRequest& r = *request;
-    HYDRANT_CHECK(scheduler_.Add(&r).ok());
+    scheduler_.Add(&r);
     requests_.emplace(r.id, std::move(request));
   }
   for (const std::string& id : cancelled) {
@@ -287,7 +287,7 @@ void StepLoop::AppendToken(ActiveRequest& request, int32_t token,
   ++request.num_tokens;
   ++step_.generated_tokens;
 
-  const bool hidden = request.stop.IsStopToken(token);
+  const bool hidden = request.stop.HidesText(token);
   StopChecker::Result result =
       request.stop.Add(token, hidden ? std::string() : request.detokenizer.Add(token));
   if (result.finished && !std::holds_alternative<std::string>(result.matched)) {

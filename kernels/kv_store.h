@@ -13,6 +13,8 @@
 
 namespace hydrant::kernels {
 
+// bf16: keys and values are rounded to it when they are stored, and so are the queries and the
+// unnormalised softmax weights that multiply them; sums, the softmax and scores are f32.
 enum class KvDType { kF32, kBF16 };
 
 std::string_view KvDTypeName(KvDType dtype);  // "f32", "bf16"

@@ -16,7 +16,7 @@ constexpr int32_t kDecodeExtent = 4;
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), allocator_(options.num_blocks) {
-  HYDRANT_CHECK(options_.max_num_seqs >= 1 && options_.max_queue >= 0);
+  HYDRANT_CHECK(options_.max_num_seqs >= 1);
   HYDRANT_CHECK(options_.max_batched_tokens >= options_.max_num_seqs);
   running_.reserve(options_.max_num_seqs);
   output_.scheduled.reserve(options_.max_num_seqs);
@@ -59,14 +59,9 @@ absl::Status Scheduler::CheckFits(const Request& request) const {
       allocator_.total(), " (", int64_t{allocator_.total()} * kBlockSlots, " tokens)"));
 }
 
-absl::Status Scheduler::Add(Sequence* sequence) {
+void Scheduler::Add(Sequence* sequence) {
   HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting && sequence->blocks.empty());
-  if (num_waiting() >= options_.max_queue) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", num_waiting(), " requests wait, the limit is ", options_.max_queue));
-  }
   HYDRANT_CHECK(waiting_.insert(sequence).second);
-  return absl::OkStatus();
 }
 
 const SchedulerOutput& Scheduler::Schedule() {

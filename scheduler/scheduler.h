@@ -47,7 +47,6 @@ struct SchedulerOptions {
   int32_t num_blocks = 0;
   int32_t max_num_seqs = 256;
   int32_t max_batched_tokens = 512;  // rows of a step at the most, >= max_num_seqs
-  int32_t max_queue = 1024;          // waiting sequences; more is refused by TryAdd
 };
 
 struct ScheduledSequence {
@@ -69,12 +68,13 @@ class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options);
 
-  // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet.
+  // OK, or INVALID_ARGUMENT saying which limit a request of this shape can never meet. Safe from
+  // any thread: it reads only what is fixed at construction.
   absl::Status CheckFits(const Request& request) const;
 
-  // Queues a sequence. RESOURCE_EXHAUSTED when max_queue wait. The caller has passed CheckFits, and
+  // Queues a sequence; how many may wait is the caller's matter. The caller has passed CheckFits, and
   // no two sequences share an arrival.
-  absl::Status Add(Sequence* sequence);
+  void Add(Sequence* sequence);
 
   // The next step; empty when nothing waits that could run. Valid until the next call: the output's
   // vectors are reused, so that a step in steady state allocates nothing. O(running + admitted).

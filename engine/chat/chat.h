@@ -1,12 +1,13 @@
 // Chat input and the checkpoint's template that turns it into prompt text.
 //
-// Today ChatML-shaped templates are recognised by what they render, not by name; any other template
-// is a clear error until an interpreter for them is here.
+// Templates built from ChatML's parts (program.h) are understood whatever the model is called, as
+// long as every part is known to render as in Jinja; any other template is a clear error until an
+// interpreter for the whole language is here.
 
 #ifndef HYDRANT_ENGINE_CHAT_CHAT_H_
 #define HYDRANT_ENGINE_CHAT_CHAT_H_
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Conversation {
   bool add_generation_prompt = true;
 };
 
+struct Program;
+
 class Template {
  public:
   // `source` is the Jinja text as the checkpoint has it. An unsupported template is
@@ -31,11 +34,12 @@ class Template {
   static absl::StatusOr<Template> Parse(std::string source);
 
   // The prompt text; it already holds the special tokens, so it is tokenised without adding any.
-  // INVALID_ARGUMENT for what the template refuses (no messages, an unknown role).
+  // INVALID_ARGUMENT when there is no message, or one without a role.
   absl::StatusOr<std::string> Render(const Conversation& conversation) const;
 
  private:
-  std::string default_system_;  // ChatML: prepended when the first message is not a system's
+  explicit Template(std::shared_ptr<const Program> program);
+  std::shared_ptr<const Program> program_;  // immutable, so copies share it
 };
 
 }  // namespace hydrant::engine::chat

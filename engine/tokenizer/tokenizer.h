@@ -21,6 +21,14 @@ namespace weights {
 class GgufFile;
 }
 
+// The decoder's state within one text: what IncrementalDetokenizer stands on.
+class DecodeStream {
+ public:
+  virtual ~DecodeStream() = default;
+  virtual std::string Add(int32_t id) = 0;
+  virtual std::string Flush() = 0;
+};
+
 class Tokenizer {
  public:
   // An unknown component is an error that names it.
@@ -34,8 +42,8 @@ class Tokenizer {
   virtual std::optional<int32_t> bos_id() const = 0;
   virtual std::vector<int32_t> eos_ids() const = 0;  // that the tokenizer's own metadata names
 
-  // `add_special_tokens`: what the tokenizer itself puts around a text (bos), not what is written in
-  // the text: special tokens spelled out in it are always recognised. Any bytes are accepted;
+  // `add_special_tokens`: what the tokenizer itself puts around a text (bos), not what is written
+  // in the text: special tokens spelled out in it are always recognised. Any bytes are accepted;
   // invalid UTF-8 is encoded as Hugging Face encodes U+FFFD.
   virtual std::vector<int32_t> Encode(std::string_view text, bool add_special_tokens) const = 0;
 
@@ -45,10 +53,14 @@ class Tokenizer {
   // One token on its own, for logprobs; may hold U+FFFD.
   virtual std::string TokenText(int32_t id) const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
+
+  // The stream must not outlive the tokenizer.
+  virtual std::unique_ptr<DecodeStream> StartDecoding(bool skip_special_tokens) const = 0;
 };
 
 // Turns a growing list of ids into text: the concatenation of what Add and Flush return equals
-// Decode of all ids, and no return value ends inside a UTF-8 character.
+// Decode of all ids, and no return value ends inside a UTF-8 character. `tokenizer` must outlive
+// it.
 class IncrementalDetokenizer {
  public:
   IncrementalDetokenizer(const Tokenizer& tokenizer, bool skip_special_tokens);
@@ -57,12 +69,11 @@ class IncrementalDetokenizer {
 
   // Amortised O(1): does not decode from the start.
   std::string Add(int32_t id);
-  // What is held back (an unfinished character becomes U+FFFD).
+  // What is held back (an unfinished character becomes U+FFFD). Nothing may be added afterwards.
   std::string Flush();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<DecodeStream> stream_;
 };
 
 }  // namespace hydrant::engine

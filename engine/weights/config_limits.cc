@@ -1,23 +1,11 @@
 #include "engine/weights/config_limits.h"
 
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/weights/quote.h"
 
 namespace hydrant::engine::weights {
 namespace {
-
-// Hugging Face's names of the same function (transformers/activations.py).
-constexpr std::pair<const char*, const char*> kActivations[] = {
-    {"silu", "silu"},
-    {"swish", "silu"},
-    {"gelu", "gelu"},
-    {"gelu_pytorch_tanh", "gelu_pytorch_tanh"},
-    {"gelu_new", "gelu_pytorch_tanh"},
-    {"relu", "relu"},
-};
 
 absl::Status CheckRope(const ModelConfig& config) {
   const RopeConfig& rope = config.rope;
@@ -59,14 +47,7 @@ absl::Status Check(ModelConfig* config) {
         absl::StrCat(config->num_attention_heads, " attention heads are not divisible by ",
                      config->num_key_value_heads, " key/value heads"));
   }
-  for (const auto& [name, canonical] : kActivations) {
-    if (config->hidden_act == name) {
-      config->hidden_act = canonical;
-      return CheckRope(*config);
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("activation ", Quote(config->hidden_act), " is not supported"));
+  return CheckRope(*config);
 }
 
 }  // namespace

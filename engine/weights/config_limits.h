@@ -27,8 +27,8 @@ inline constexpr double kMinRopeFactor = 1e-3;
 inline constexpr double kMaxRopeFactor = 1e6;
 
 // Sets head_dim to hidden_size / num_attention_heads where it is 0, then checks what involves more
-// than one field; and puts hidden_act into one spelling of each function ("silu", "gelu",
-// "gelu_pytorch_tanh", "relu"). Errors are INVALID_ARGUMENT, starting with `where`.
+// than one field. (Whether hidden_act is known is for the model to say.) Errors are
+// INVALID_ARGUMENT, starting with `where`.
 absl::Status FinishConfig(const std::string& where, ModelConfig* config);
 
 }  // namespace hydrant::engine::weights

@@ -100,8 +100,9 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFamily& family, const GgufF
   config.max_position_embeddings = fields.RequiredInt("context_length", 1, kMaxPositions);
   config.rms_norm_eps = fields.RequiredFloat("attention.layer_norm_rms_epsilon", 0, kMaxRmsNormEps);
   config.tie_word_embeddings = file.FindTensor("output.weight") == nullptr;
-  config.attention_bias = HasTensor(file, ".attn_q.bias");
-  config.mlp_bias = HasTensor(file, ".ffn_gate.bias");
+  // Said of all projections at once, as in config.json.
+  config.attention_bias = HasTensor(file, ".attn_q.bias") && HasTensor(file, ".attn_output.bias");
+  config.mlp_bias = HasTensor(file, ".ffn_gate.bias") && HasTensor(file, ".ffn_down.bias");
   if (const auto experts = fields.Int("expert_count", 0, kMaxHeads).value_or(0); experts > 0) {
     return absl::UnimplementedError(
         absl::StrCat(file.path(), ": a mixture of ", experts, " experts is not supported"));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/reference/reference_backend.h"
 
@@ -93,7 +94,7 @@ void ReferenceBackend::Attention(const Batch& batch, const AttentionShape& shape
   const int group = shape.heads / shape.kv_heads;
   const int32_t window = kv.geometry().window(layer);
   for (const BatchSequence& sequence : batch.sequences) {
-    HYDRANT_CHECK(sequence.num_slots <= static_cast<int64_t>(probabilities_.size()));
+    HYDRANT_CHECK(sequence.num_slots <= static_cast<int64_t>(weights_.size()));
     for (int row = sequence.first_row; row < sequence.first_row + sequence.num_rows; ++row) {
       for (int h = 0; h < shape.heads; ++h) {
         AttendHead(sequence, batch.positions[row], window, shape.scale,
@@ -110,6 +111,10 @@ void ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t positio
   const int head_dim = kv.geometry().head_dim;
   const float masked = -std::numeric_limits<float>::infinity();
   const auto row_of = [&](int32_t slot) { return kv.Row(layer, kv_head, sequence.blocks, slot); };
+  // What a stored key or value is multiplied with has the store's dtype too.
+  const auto as_stored = [bf16 = kv.geometry().dtype == KvDType::kBF16](float x) {
+    return bf16 ? RoundToBF16(x) : x;
+  };
 
   float largest = masked;
   for (int32_t slot = 0; slot < sequence.num_slots; ++slot) {
@@ -118,25 +123,25 @@ void ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t positio
     float logit = masked;
     if (key_position <= position && (window == 0 || key_position > position - window)) {
       logit = 0.0f;
-      for (int d = 0; d < head_dim; ++d) logit += query[d] * kv.key(row, d);
+      for (int d = 0; d < head_dim; ++d) logit += as_stored(query[d]) * kv.key(row, d);
       logit *= scale;
     }
-    probabilities_[slot] = logit;
+    weights_[slot] = logit;
     largest = std::max(largest, logit);
   }
   float sum = 0.0f;
   for (int32_t slot = 0; slot < sequence.num_slots; ++slot) {
-    probabilities_[slot] = std::exp(probabilities_[slot] - largest);
-    sum += probabilities_[slot];
+    weights_[slot] = std::exp(weights_[slot] - largest);
+    sum += weights_[slot];
   }
   std::fill(out, out + head_dim, 0.0f);
   for (int32_t slot = 0; slot < sequence.num_slots; ++slot) {
-    const float probability = probabilities_[slot] / sum;
-    if (probability == 0.0f) continue;
+    if (weights_[slot] == 0.0f) continue;  // the value may be anything
     const size_t row = row_of(slot);
-    for (int d = 0; d < head_dim; ++d) out[d] += probability * kv.value(row, d);
-    if (sequence.keep_scores) kv.score(row) += probability;
+    for (int d = 0; d < head_dim; ++d) out[d] += as_stored(weights_[slot]) * kv.value(row, d);
+    if (sequence.keep_scores) kv.score(row) += weights_[slot] / sum;
   }
+  for (int d = 0; d < head_dim; ++d) out[d] /= sum;
 }
 
 }  // namespace hydrant::kernels

@@ -36,7 +36,7 @@ void ReferenceBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots
                                const AttentionShape& attention) {
   activation_row_.resize(max_cols);
   activation_int8_.resize(max_cols);
-  probabilities_.resize(max_slots);
+  weights_.resize(max_slots);
   ranked_slots_.resize(max_slots);
   evicted_.resize(max_slots);
 }

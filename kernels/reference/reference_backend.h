@@ -65,7 +65,7 @@ class ReferenceBackend final : public Backend {
   // Scratch, sized by Reserve.
   std::vector<float> activation_row_;    // [max_cols]
   std::vector<int8_t> activation_int8_;  // [max_cols]
-  std::vector<float> probabilities_;     // [max_slots]
+  std::vector<float> weights_;           // [max_slots]
   std::vector<int32_t> ranked_slots_;    // [max_slots]
   std::vector<bool> evicted_;            // [max_slots]
 };

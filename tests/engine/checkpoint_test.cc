@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/engine/damage.h"
 #include "tests/engine/temp_dir.h"
 
@@ -116,6 +117,14 @@ TEST(GoldenCheckpointTest, CountsAndReadsEveryParameter) {
     (*checkpoint)->DropPages();  // what is read later comes back
   }
   EXPECT_EQ(values, 2 * (*checkpoint)->num_parameters());
+}
+
+TEST(GoldenCheckpointTest, BringsItsTokenizer) {
+  const auto checkpoint = Checkpoint::Open(kGolden + "llama-gqa");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto tokenizer = (*checkpoint)->LoadTokenizer();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->Decode((*tokenizer)->Encode("Hello", false), true), "Hello");
 }
 
 TEST_F(CheckpointTest, TensorsAreFoundByNameAndShape) {

@@ -228,7 +228,6 @@ TEST_P(BackendLinearTest, RefusesShapesItCannotHold) {
 }
 
 HYDRANT_INSTANTIATE(BackendLinearTest, AllBackendNames());
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LinearMatchTest);
 HYDRANT_INSTANTIATE(LinearMatchTest, OptimisedBackendNames());
 
 }  // namespace

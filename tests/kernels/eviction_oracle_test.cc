@@ -32,8 +32,7 @@ class JudgedSequence {
         }
       }
     }
-    const double tolerance = AttentionTolerance(shape().dtype, 1e-4);
-    ExpectClose(out, expected, tolerance);
+    ExpectCloseOutputs(out, expected, shape().dtype, 1e-4);
     ForEachHead([&](int layer, int head) {
       for (const ScoredPosition& token : Scored(layer, head)) {
         const double score = Naive(layer, head, token.position).score;

@@ -4,6 +4,7 @@
 #ifndef HYDRANT_TESTS_KERNELS_NAIVE_ATTENTION_H_
 #define HYDRANT_TESTS_KERNELS_NAIVE_ATTENTION_H_
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -55,20 +56,22 @@ class NaiveSequence {
   std::vector<double> Attend(int layer, int head, int32_t position,
                              const std::vector<double>& query, bool keep_scores) {
     const int window = shape_.windows.empty() ? 0 : shape_.windows[layer];
-    std::vector<double> weights;
-    double sum = 0.0;
+    std::vector<double> logits;
     for (const NaiveToken& token : tokens(layer, head)) {
       const bool visible = window == 0 || token.position > position - window;
       double logit = 0.0;
-      for (int d = 0; d < shape_.head_dim; ++d) logit += query[d] * token.key[d];
-      weights.push_back(visible ? std::exp(logit / std::sqrt(double(shape_.head_dim))) : 0.0);
-      sum += weights.back();
+      for (int d = 0; d < shape_.head_dim; ++d) logit += AsStored(query[d]) * token.key[d];
+      logits.push_back(visible ? logit / std::sqrt(double(shape_.head_dim)) : -INFINITY);
     }
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0.0;
+    for (const double logit : logits) sum += std::exp(logit - largest);
     std::vector<double> out(shape_.head_dim, 0.0);
-    for (size_t i = 0; i < weights.size(); ++i) {
+    for (size_t i = 0; i < logits.size(); ++i) {
       NaiveToken& token = tokens(layer, head)[i];
-      for (int d = 0; d < shape_.head_dim; ++d) out[d] += weights[i] / sum * token.value[d];
-      if (keep_scores) token.score += weights[i] / sum;
+      const double weight = std::exp(logits[i] - largest);
+      for (int d = 0; d < shape_.head_dim; ++d) out[d] += AsStored(weight) * token.value[d] / sum;
+      if (keep_scores) token.score += weight / sum;
     }
     return out;
   }
@@ -85,6 +88,7 @@ class NaiveSequence {
     return result;
   }
 
+  // What is multiplied in a bf16 cache is bf16 on both sides.
   double AsStored(double value) const {
     return shape_.dtype == KvDType::kBF16 ? RoundToBF16(static_cast<float>(value)) : value;
   }

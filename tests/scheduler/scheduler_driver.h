@@ -18,8 +18,7 @@ inline SchedulerOptions Options(int32_t num_blocks, int32_t max_num_seqs = 8,
                                 int32_t max_batched = 64) {
   return {.num_blocks = num_blocks,
           .max_num_seqs = max_num_seqs,
-          .max_batched_tokens = max_batched,
-          .max_queue = 1024};
+          .max_batched_tokens = max_batched};
 }
 
 // Does with the scheduler what the engine does: computes, compacts, evicts, samples and ends.
@@ -31,7 +30,7 @@ class Driver {
     request.arrival = static_cast<int64_t>(sequences.size());
     EXPECT_TRUE(scheduler.CheckFits(request).ok()) << scheduler.CheckFits(request);
     sequences.push_back(std::make_unique<Sequence>(request));
-    EXPECT_TRUE(scheduler.Add(sequences.back().get()).ok());
+    scheduler.Add(sequences.back().get());
     return sequences.back().get();
   }
   Sequence* Add(int32_t prompt, int32_t max_tokens, std::optional<int32_t> budget = std::nullopt,

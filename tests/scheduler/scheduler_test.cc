@@ -75,21 +75,6 @@ TEST(CheckFitsTest, SenselessRequests) {
   }
 }
 
-TEST(AddTest, RefusesWhenTheQueueIsFull) {
-  SchedulerOptions options = Options(100);
-  options.max_queue = 2;
-  Driver d(options);
-  d.Add(1, 1);
-  d.Add(1, 1);
-  Sequence third(Request{.arrival = 2, .prompt_tokens = 1});
-  const absl::Status status = d.scheduler.Add(&third);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(std::string(status.message()).find("the limit is 2"), std::string::npos) << status;
-  EXPECT_TRUE(d.Drain());
-  EXPECT_TRUE(d.scheduler.Add(&third).ok());
-  d.scheduler.Finish(&third);
-}
-
 // ---- Rows of a step ----
 
 TEST(ScheduleTest, OneSequenceFromPromptToEnd) {
@@ -381,7 +366,7 @@ TEST(SchedulerDeathTest, AbortsOnBrokenContracts) {
   EXPECT_DEATH(Scheduler(Options(4, 65, 64)), "invariant broken");
   Driver d(Options(4));
   Sequence* s = d.Add(4, 4);
-  EXPECT_DEATH((void)d.scheduler.Add(s), "invariant broken");  // waits already
+  EXPECT_DEATH(d.scheduler.Add(s), "invariant broken");  // waits already
   d.scheduler.Commit(d.scheduler.Schedule());
   EXPECT_DEATH(d.scheduler.Schedule(), "invariant broken");    // nothing was sampled
   EXPECT_DEATH(d.scheduler.Compacted(s), "invariant broken");  // it has no budget

@@ -1,0 +1,188 @@
+#include "engine/tokenizer/bpe.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "engine/tokenizer/utf8.h"
+
+namespace hydrant::engine {
+namespace {
+
+constexpr int32_t kNone = -1;
+
+uint64_t PairKey(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
+
+absl::Status MergeError(size_t rank, const Bpe::Merge& merge, std::string_view token) {
+  const auto text = [](std::string_view part) {
+    return absl::string_view(part.data(), part.size());
+  };
+  return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " ('", text(merge.first), "' '",
+                                                 text(merge.second), "'): '", text(token),
+                                                 "' is not in the vocabulary"));
+}
+
+}  // namespace
+
+Bpe::Bpe(Vocabulary vocabulary, BpeOptions options)
+    : vocabulary_(std::move(vocabulary)), options_(options) {
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof(name), "<0x%02X>", byte);
+    byte_ids_[byte] = vocabulary_.Find(name).value_or(kNone);
+  }
+  for (char32_t character = 0; character < short_ids_.size(); ++character) {
+    std::string text;
+    AppendUtf8(character, text);
+    short_ids_[character] = vocabulary_.Find(text).value_or(kNone);
+  }
+  for (int32_t id = 0; id < vocabulary_.size(); ++id) {
+    const std::string* token = vocabulary_.TokenOf(id);
+    if (token) longest_token_ = std::max(longest_token_, token->size());
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Bpe>> Bpe::Create(Vocabulary vocabulary,
+                                                 const std::vector<Merge>& merges,
+                                                 BpeOptions options) {
+  std::unique_ptr<Bpe> bpe(new Bpe(std::move(vocabulary), options));
+  bpe->merges_.reserve(merges.size());
+  std::string merged;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const auto& [left, right] = merges[rank];
+    merged.assign(left);
+    merged += right;
+    const std::optional<int32_t> left_id = bpe->vocabulary_.Find(left);
+    const std::optional<int32_t> right_id = bpe->vocabulary_.Find(right);
+    const std::optional<int32_t> id = bpe->vocabulary_.Find(merged);
+    if (!left_id) return MergeError(rank, merges[rank], left);
+    if (!right_id) return MergeError(rank, merges[rank], right);
+    if (!id) return MergeError(rank, merges[rank], merged);
+    bpe->merges_[PairKey(*left_id, *right_id)] = {static_cast<int32_t>(rank), *id};
+  }
+  bpe->FindWholeTokens();
+  return bpe;
+}
+
+void Bpe::FindWholeTokens() {
+  std::vector<bool> is_whole(vocabulary_.size(), options_.ignore_merges);
+  if (!options_.ignore_merges) {
+    Scratch scratch;
+    std::vector<int32_t> ids;
+    for (int32_t id = 0; id < vocabulary_.size(); ++id) {
+      const std::string* token = vocabulary_.TokenOf(id);
+      if (!token || !IsValidUtf8(*token)) continue;
+      ids.clear();
+      TokenizePiece(*token, scratch, ids);
+      is_whole[id] = ids.size() == 1 && ids[0] == id;
+    }
+  }
+  is_whole_ = std::move(is_whole);
+}
+
+void Bpe::Tokenize(const Pieces& pieces, std::vector<int32_t>& ids) const {
+  Scratch scratch;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::string_view piece = pieces[i];
+    if (piece.size() <= longest_token_) {
+      const std::optional<int32_t> id = vocabulary_.Find(piece);
+      if (id && is_whole_[*id]) {
+        ids.push_back(*id);
+        continue;
+      }
+    }
+    TokenizePiece(piece, scratch, ids);
+  }
+}
+
+void Bpe::TokenizePiece(std::string_view piece, Scratch& scratch, std::vector<int32_t>& ids) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  symbols.clear();
+  scratch.heap.clear();
+  AddSymbols(piece, symbols);
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    symbols[i].previous = static_cast<int32_t>(i) - 1;
+    symbols[i].next = i + 1 < symbols.size() ? static_cast<int32_t>(i) + 1 : kNone;
+  }
+
+  const auto later = [](const Candidate& a, const Candidate& b) { return a.order > b.order; };
+  for (size_t i = 0; i < symbols.size(); ++i) AddCandidate(static_cast<int32_t>(i), scratch);
+  std::make_heap(scratch.heap.begin(), scratch.heap.end(), later);
+  while (!scratch.heap.empty()) {
+    std::pop_heap(scratch.heap.begin(), scratch.heap.end(), later);
+    const Candidate best = scratch.heap.back();
+    scratch.heap.pop_back();
+
+    const int32_t position = static_cast<int32_t>(best.order & 0xFFFFFFFF);
+    Symbol& left = symbols[position];
+    if (left.id != best.left || left.next == kNone || symbols[left.next].id != best.right) continue;
+    Symbol& right = symbols[left.next];
+    left.id = best.merged;
+    right.id = kNone;  // gone: no candidate has this id
+    left.next = right.next;
+    if (left.next != kNone) symbols[left.next].previous = position;
+
+    for (const int32_t changed : {left.previous, position}) {
+      const size_t before = scratch.heap.size();
+      AddCandidate(changed, scratch);
+      if (scratch.heap.size() != before) {
+        std::push_heap(scratch.heap.begin(), scratch.heap.end(), later);
+      }
+    }
+  }
+  for (int32_t i = symbols.empty() ? kNone : 0; i != kNone; i = symbols[i].next) {
+    ids.push_back(symbols[i].id);
+  }
+}
+
+void Bpe::AddCandidate(int32_t left, Scratch& scratch) const {
+  if (left == kNone) return;
+  const Symbol& symbol = scratch.symbols[left];
+  if (symbol.next == kNone) return;
+  const int32_t right_id = scratch.symbols[symbol.next].id;
+  const auto found = merges_.find(PairKey(symbol.id, right_id));
+  if (found == merges_.end()) return;
+  const uint64_t order =
+      static_cast<uint64_t>(found->second.rank) << 32 | static_cast<uint32_t>(left);
+  scratch.heap.push_back({order, symbol.id, right_id, found->second.id});
+}
+
+int32_t Bpe::IdOfCharacter(std::string_view character) const {
+  if (character.size() <= 2) {
+    const char32_t value = ReadUtf8(character).character;
+    if (value < short_ids_.size()) return short_ids_[value];
+  }
+  return vocabulary_.Find(character).value_or(kNone);
+}
+
+void Bpe::AddSymbols(std::string_view piece, std::vector<Symbol>& symbols) const {
+  const auto add = [&](int32_t id) { symbols.push_back({id, kNone, kNone}); };
+  // An unknown id waits for the next character, which may be unknown as well. As in Hugging Face's
+  // merge_word, byte tokens overtake one that waits.
+  bool unk_waits = false;
+  for (size_t at = 0; at < piece.size();) {
+    const std::string_view character = piece.substr(at, Utf8Length(piece[at]));
+    at += character.size();
+    const int32_t id = IdOfCharacter(character);
+    if (id != kNone) {
+      if (unk_waits) add(*options_.unk_id);
+      unk_waits = false;
+      add(id);
+      continue;
+    }
+    const auto byte_id = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
+    if (options_.byte_fallback && std::all_of(character.begin(), character.end(),
+                                              [&](char byte) { return byte_id(byte) != kNone; })) {
+      for (const char byte : character) add(byte_id(byte));
+      continue;
+    }
+    if (!options_.unk_id) continue;
+    if (unk_waits && !options_.fuse_unk) add(*options_.unk_id);
+    unk_waits = true;
+  }
+  if (unk_waits) add(*options_.unk_id);
+}
+
+}  // namespace hydrant::engine

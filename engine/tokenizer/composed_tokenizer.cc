@@ -1,0 +1,150 @@
+#include "engine/tokenizer/composed_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace hydrant::engine {
+
+class ComposedTokenizer::Stream : public DecodeStream {
+ public:
+  Stream(const ComposedTokenizer& tokenizer, bool skip_special_tokens, bool mid_text)
+      : tokenizer_(tokenizer),
+        skip_special_tokens_(skip_special_tokens),
+        stage_(tokenizer.parts_.decoder->Start(mid_text)) {}
+
+  std::string Add(int32_t id) override {
+    const std::string* token = tokenizer_.StringOf(id);
+    if (!token || (skip_special_tokens_ && tokenizer_.IsSpecial(id))) return {};
+    stage_->Push({*token}, parts_);
+    return Take();
+  }
+
+  std::string Flush() override {
+    stage_->Finish(parts_);
+    return Take();
+  }
+
+ private:
+  std::string Take() {
+    std::string text;
+    for (const TokenPart& part : parts_) text += part.text;
+    parts_.clear();
+    return text;
+  }
+
+  const ComposedTokenizer& tokenizer_;
+  const bool skip_special_tokens_;
+  std::unique_ptr<DecodeStage> stage_;
+  std::vector<TokenPart> parts_;
+};
+
+ComposedTokenizer::ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw,
+                                     AddedTokenFinder normalized)
+    : parts_(std::move(parts)),
+      raw_finder_(std::move(raw)),
+      normalized_finder_(std::move(normalized)),
+      vocab_size_(parts_.model->vocabulary().size()) {
+  for (const AddedToken& token : parts_.added_tokens) {
+    added_.insert_or_assign(token.id, AddedEntry{token.content, token.special});
+    vocab_size_ = std::max(vocab_size_, token.id + 1);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerComponents parts) {
+  std::vector<AddedToken> raw, normalized;
+  std::vector<std::string> raw_patterns, normalized_patterns;
+  for (AddedToken& token : parts.added_tokens) {
+    // The model's own id of a string counts for more than the one the list has.
+    token.id = parts.model->vocabulary().Find(token.content).value_or(token.id);
+    if (token.normalized && parts.normalizer) {
+      normalized.push_back(token);
+      normalized_patterns.push_back(parts.normalizer->Normalize(token.content));
+    } else {
+      raw.push_back(token);
+      raw_patterns.push_back(token.content);
+    }
+  }
+  absl::StatusOr<AddedTokenFinder> raw_finder =
+      AddedTokenFinder::Create(std::move(raw), raw_patterns);
+  if (!raw_finder.ok()) return raw_finder.status();
+  absl::StatusOr<AddedTokenFinder> normalized_finder =
+      AddedTokenFinder::Create(std::move(normalized), normalized_patterns);
+  if (!normalized_finder.ok()) return normalized_finder.status();
+  return std::unique_ptr<Tokenizer>(new ComposedTokenizer(std::move(parts), *std::move(raw_finder),
+                                                          *std::move(normalized_finder)));
+}
+
+std::vector<int32_t> ComposedTokenizer::Encode(std::string_view text,
+                                               bool add_special_tokens) const {
+  std::string repaired;
+  if (!IsValidUtf8(text)) {
+    repaired = ToValidUtf8(text);
+    text = repaired;
+  }
+  std::vector<int32_t> ids;
+  ids.reserve(text.size() / 3 + 2);
+  const PostProcessor& around = parts_.post_processor;
+  if (add_special_tokens) ids.insert(ids.end(), around.prefix.begin(), around.prefix.end());
+  for (const AddedTokenFinder::Part& part : raw_finder_.Split(text)) {
+    if (part.id) {
+      ids.push_back(*part.id);
+    } else {
+      EncodeBetweenAdded(part.text, part.text.data() == text.data(), ids);
+    }
+  }
+  if (add_special_tokens) ids.insert(ids.end(), around.suffix.begin(), around.suffix.end());
+  return ids;
+}
+
+void ComposedTokenizer::EncodeBetweenAdded(std::string_view text, bool at_start,
+                                           std::vector<int32_t>& ids) const {
+  if (!parts_.normalizer) return EncodeNormalized(text, at_start, ids);
+  const std::string normalized = parts_.normalizer->Normalize(std::string(text));
+  for (const AddedTokenFinder::Part& part : normalized_finder_.Split(normalized)) {
+    if (part.id) {
+      ids.push_back(*part.id);
+    } else {
+      EncodeNormalized(part.text, at_start && part.text.data() == normalized.data(), ids);
+    }
+  }
+}
+
+void ComposedTokenizer::EncodeNormalized(std::string_view text, bool at_start,
+                                         std::vector<int32_t>& ids) const {
+  Pieces pieces(std::string(text), at_start);
+  if (parts_.pre_tokenizer) parts_.pre_tokenizer->Apply(pieces);
+  parts_.model->Tokenize(pieces, ids);
+}
+
+const std::string* ComposedTokenizer::StringOf(int32_t id) const {
+  const auto added = added_.find(id);
+  if (added != added_.end()) return &added->second.content;
+  return parts_.model->vocabulary().TokenOf(id);
+}
+
+std::string ComposedTokenizer::Decode(std::span<const int32_t> ids,
+                                      bool skip_special_tokens) const {
+  Stream stream(*this, skip_special_tokens, /*mid_text=*/false);
+  std::string text;
+  for (const int32_t id : ids) text += stream.Add(id);
+  return text + stream.Flush();
+}
+
+std::string ComposedTokenizer::TokenText(int32_t id) const {
+  Stream stream(*this, /*skip_special_tokens=*/false, /*mid_text=*/true);
+  std::string text = stream.Add(id);
+  return text + stream.Flush();
+}
+
+bool ComposedTokenizer::IsSpecial(int32_t id) const {
+  const auto added = added_.find(id);
+  return added != added_.end() && added->second.special;
+}
+
+std::unique_ptr<DecodeStream> ComposedTokenizer::StartDecoding(bool skip_special_tokens) const {
+  return std::make_unique<Stream>(*this, skip_special_tokens, /*mid_text=*/false);
+}
+
+}  // namespace hydrant::engine

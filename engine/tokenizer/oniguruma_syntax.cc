@@ -1,0 +1,216 @@
+// Where Oniguruma (doc/RE, Ruby's syntax) and PCRE2 give one spelling two meanings.
+
+#include <cctype>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/tokenizer/regex.h"
+
+namespace hydrant::engine {
+namespace {
+
+// What \s, \w and \h hold in Oniguruma, as the inside of a class. PCRE2's own \s has U+180E, and
+// its \w has no marks.
+constexpr std::string_view kSpace =
+    "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
+    "\\x{3000}";
+constexpr std::string_view kNotSpace = "\\P{White_Space}";
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kHexDigit = "0-9a-fA-F";
+
+class Translator {
+ public:
+  explicit Translator(std::string_view pattern) : in_(pattern) {}
+
+  absl::StatusOr<std::string> Run() {
+    while (at_ < in_.size() && status_.ok()) {
+      switch (in_[at_]) {
+        case '\\':
+          Escape(/*in_class=*/false);
+          break;
+        case '[':
+          Class();
+          break;
+        case '(':
+          Group();
+          break;
+        case '{':
+          Interval();
+          break;
+        default:
+          out_ += in_[at_++];
+      }
+    }
+    if (!status_.ok()) return status_;
+    return std::move(out_);
+  }
+
+ private:
+  void Refuse(std::string_view what) {
+    if (!status_.ok()) return;
+    status_ = absl::UnimplementedError(absl::StrCat(
+        "regular expression '", absl::string_view(in_.data(), in_.size()),
+        "': ", absl::string_view(what.data(), what.size()), " at byte ", at_, " is not supported"));
+  }
+
+  void Emit(std::string_view members, bool in_class, bool negated = false) {
+    if (in_class) {
+      out_ += members;
+    } else {
+      out_ += negated ? "[^" : "[";
+      out_ += members;
+      out_ += ']';
+    }
+  }
+
+  void Escape(bool in_class) {
+    if (at_ + 1 == in_.size()) {
+      out_ += in_[at_++];  // PCRE2 says what is wrong with it
+      return;
+    }
+    const char letter = in_[at_ + 1];
+    switch (letter) {
+      case 's':
+        Emit(kSpace, in_class);
+        break;
+      case 'S':
+        if (in_class) {
+          out_ += kNotSpace;
+        } else {
+          Emit(kSpace, in_class, /*negated=*/true);
+        }
+        break;
+      case 'w':
+        Emit(kWord, in_class);
+        break;
+      case 'h':
+        Emit(kHexDigit, in_class);
+        break;
+      case 'W':
+      case 'H':
+        if (in_class) return Refuse("\\W or \\H inside a class");
+        Emit(letter == 'W' ? kWord : kHexDigit, in_class, /*negated=*/true);
+        break;
+      case 'b':
+        if (in_class) {
+          out_ += "\\b";
+        } else {
+          out_ += absl::StrCat("(?:(?<=[", Word(), "])(?![", Word(), "])|(?<![", Word(), "])(?=[",
+                               Word(), "]))");
+        }
+        break;
+      case 'B':
+        if (in_class) return Refuse("\\B inside a class");
+        out_ += absl::StrCat("(?:(?<=[", Word(), "])(?=[", Word(), "])|(?<![", Word(), "])(?![",
+                             Word(), "]))");
+        break;
+      case 'v':
+        out_ += "\\x0b";
+        break;
+      case 'u': {
+        const std::string_view digits = in_.substr(at_ + 2, 4);
+        if (digits.size() < 4) return Refuse("\\u without four digits");
+        for (const char digit : digits) {
+          if (!std::isxdigit(static_cast<unsigned char>(digit))) {
+            return Refuse("\\u without four digits");
+          }
+        }
+        out_ += "\\x{";
+        out_ += digits;
+        out_ += '}';
+        at_ += 6;
+        return;
+      }
+      case 'Q':
+      case 'E':
+      case 'C':
+      case 'O':
+      case 'y':
+      case 'Y':
+      case 'K':
+      case 'g':
+        return Refuse(std::string("\\") + letter);
+      default:
+        out_ += in_.substr(at_, 2);
+    }
+    at_ += 2;
+  }
+
+  static absl::string_view Word() { return {kWord.data(), kWord.size()}; }
+
+  void Class() {
+    out_ += in_[at_++];
+    if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
+    if (at_ < in_.size() && in_[at_] == ']') out_ += in_[at_++];  // a literal one
+    while (at_ < in_.size() && status_.ok()) {
+      const std::string_view rest = in_.substr(at_);
+      if (rest[0] == ']') {
+        out_ += in_[at_++];
+        return;
+      }
+      if (rest[0] == '\\') {
+        Escape(/*in_class=*/true);
+      } else if (rest.substr(0, 2) == "[:") {
+        const size_t end = rest.find(":]");
+        if (end == std::string_view::npos) return Refuse("an unfinished [: in a class");
+        out_ += rest.substr(0, end + 2);
+        at_ += end + 2;
+      } else if (rest[0] == '[') {
+        return Refuse("a class within a class");
+      } else if (rest.substr(0, 2) == "&&") {
+        return Refuse("an intersection of classes");
+      } else {
+        out_ += in_[at_++];
+      }
+    }
+  }
+
+  // "(?im-x:": what Ruby calls m is PCRE2's s. Other groups are the same in both.
+  void Group() {
+    const size_t open = at_;
+    out_ += in_[at_++];
+    if (at_ + 1 >= in_.size() || in_[at_] != '?') return;
+    const char kind = in_[at_ + 1];
+    if (kind == '~') return Refuse("an absent operator");
+    if (kind != '-' && !std::isalpha(static_cast<unsigned char>(kind))) return;
+    out_ += in_[at_++];
+    while (at_ < in_.size() && in_[at_] != ':' && in_[at_] != ')') {
+      const char option = in_[at_];
+      if (option != 'i' && option != 'm' && option != '-') return Refuse("this option");
+      out_ += option == 'm' ? 's' : option;
+      ++at_;
+    }
+    // Without a colon it reaches over alternatives in Ruby, which PCRE2 does only from the start.
+    if (at_ < in_.size() && in_[at_] == ')' && open != 0) Refuse("an option in the middle");
+  }
+
+  // "{,n}" is "{0,n}", and what follows an interval as '+' repeats it instead of making it
+  // possessive.
+  void Interval() {
+    const size_t end = in_.find('}', at_);
+    if (end == std::string_view::npos ||
+        in_.substr(at_ + 1, end - at_ - 1).find_first_not_of("0123456789,") !=
+            std::string_view::npos) {
+      out_ += in_[at_++];
+      return;
+    }
+    if (end + 1 < in_.size() && in_[end + 1] == '+') return Refuse("a repeated interval");
+    out_ += in_[at_++];
+    if (in_[at_] == ',') out_ += '0';
+  }
+
+  std::string_view in_;
+  size_t at_ = 0;
+  std::string out_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> OnigurumaToPcre2(std::string_view pattern) {
+  return Translator(pattern).Run();
+}
+
+}  // namespace hydrant::engine
