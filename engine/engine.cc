@@ -39,13 +39,17 @@ absl::Status ValidateOptions(const EngineOptions& o) {
            at_least("threads", o.threads, 0),
            at_least("kv_cache_bytes", o.kv_cache_bytes, 0),
            at_least("max_num_seqs", o.max_num_seqs, 1),
-           // Every running sequence decodes one token a step.
-           at_least("max_batched_tokens", o.max_batched_tokens, o.max_num_seqs),
            at_least("max_queue", o.max_queue, 1),
            at_least("max_model_len", o.max_model_len, 0),
            at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
        }) {
     if (!status.ok()) return status;
+  }
+  // Every running sequence decodes one token a step.
+  if (o.max_batched_tokens < o.max_num_seqs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_batched_tokens must be at least max_num_seqs, ", o.max_num_seqs, ", got ",
+                     o.max_batched_tokens));
   }
   if (const auto ratio = o.eviction.budget_ratio; ratio && !(*ratio > 0 && *ratio <= 1)) {
     return absl::InvalidArgumentError(

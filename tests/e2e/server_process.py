@@ -69,6 +69,7 @@ class Server:
     def __init__(self, model, *flags, wait=True):
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
+        self._terminated = False
         self._log = tempfile.NamedTemporaryFile("w+", prefix="hydrant-", suffix=".log")
         self.process = subprocess.Popen(
             [
@@ -112,7 +113,10 @@ class Server:
             eventually(serving, "SERVING", STARTUP_SECONDS)
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: a second signal ends the server without draining."""
+        if not self._terminated:
+            self._terminated = True
+            self.process.send_signal(signal.SIGTERM)
 
     def stop(self):
         """Ends the server as an operator would; it must end well."""

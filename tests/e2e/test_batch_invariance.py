@@ -76,7 +76,7 @@ def test_a_real_model():
         check(answers_together(server, requests, seconds=1), expected)
         assert server.metrics().value("hydrant_batch_size_count") > 0
     with Server(
-        MODEL, "--kv_cache_bytes=400MB", "--threads=1", "--max_batched_tokens=48"
+        MODEL, "--kv_cache_bytes=400MB", "--threads=1", "--max_batched_tokens=48", "--max_num_seqs=16"
     ) as server:
         check(answers_together(server, requests, seconds=1), expected)
 
@@ -95,7 +95,7 @@ def tiny_alone(tiny, tiny_requests):
     "flags",
     [
         ["--kv_cache_bytes=32MB"],
-        ["--kv_cache_bytes=32MB", "--max_batched_tokens=17"],
+        ["--kv_cache_bytes=32MB", "--max_batched_tokens=17", "--max_num_seqs=16"],
         ["--kv_cache_bytes=32MB", "--max_num_seqs=5", "--threads=1"],
     ],
     ids=" ".join,

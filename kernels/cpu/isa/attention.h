@@ -20,16 +20,10 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 #if defined(__AVX512F__)
 inline constexpr int kStripRows = 6;
-inline constexpr int kKeyBlocks = 4;     // blocks whose scores are accumulated together
-inline constexpr int kValueVectors = 4;  // vectors of outputs that are accumulated together
 #elif defined(__AVX2__)
 inline constexpr int kStripRows = 4;
-inline constexpr int kKeyBlocks = 1;
-inline constexpr int kValueVectors = 1;
 #else
 inline constexpr int kStripRows = 2;
-inline constexpr int kKeyBlocks = 1;
-inline constexpr int kValueVectors = 1;
 #endif
 static_assert(kStripRows <= kMaxStripRows);
 inline constexpr int kSlots = 16;
@@ -37,45 +31,53 @@ inline constexpr int kSlots = 16;
 inline constexpr int kPrefetchStripRows = 4;
 inline constexpr int kPrefetchBlocks = 8;
 
+// How a dtype is read and multiplied.
+//   Operand        of queries and probabilities, as they are broadcast
+//   kNarrow        whether probabilities are stored as operands, beside the f32 ones
+//   kKeyBlocks     blocks whose scores are accumulated together
+//   kValueVectors  vectors of outputs that are accumulated together
 struct F32Kv {
   typedef F16 Vector;
-  typedef float Narrow;  // of queries and probabilities, as they are broadcast
+  typedef float Operand;
   static constexpr int kPerStep = 1;
-  static inline __attribute__((always_inline)) Vector Load(const void* from) { return LoadF(from); }
-  static inline __attribute__((always_inline)) Vector Broadcast(const Narrow* from) {
-    return AsF(BroadcastWord(from));
-  }
-  static inline __attribute__((always_inline)) F16 Dot(Vector a, Vector b, F16 sum) {
-    return Fma(a, b, sum);
-  }
-  static inline __attribute__((always_inline)) Vector First(Vector v) { return v; }
-  static inline __attribute__((always_inline)) void Store(Narrow* to, F16 v) { StoreF(to, v); }
+  static constexpr bool kNarrow = false;
+  static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
+  static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
+  HYDRANT_INLINE Vector Load(const void* from) { return LoadF(from); }
+  HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
+  HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
+  HYDRANT_INLINE Vector First(Vector v) { return v; }
+  HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
 };
 
+// Without bf16 instructions, queries and probabilities stay f32.
 struct BF16Kv {
   typedef BF16Pairs Vector;
-  typedef NarrowF Narrow;
+  typedef NarrowF Operand;
   static constexpr int kPerStep = 2;
-  static inline __attribute__((always_inline)) Vector Load(const void* from) {
-    return LoadPairs(from);
+  static constexpr bool kNarrow = sizeof(Operand) == 2;
+  static constexpr int kKeyBlocks = kNarrow ? 4 : kParts == 1 ? 3 : 1;
+  static constexpr int kValueVectors = kNarrow ? 4 : kParts == 1 ? 2 : 1;
+  HYDRANT_INLINE Vector Load(const void* from) { return LoadPairs(from); }
+  HYDRANT_INLINE Vector Broadcast(const Operand* from) { return BroadcastPair(from); }
+  HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return DotPairs(a, b, sum); }
+  HYDRANT_INLINE Vector First(Vector v) { return FirstOnly(v); }
+  HYDRANT_INLINE void Store(Operand* to, F16 v) {
+    if constexpr (kNarrow) {
+      StoreNarrow(to, v);
+    } else {
+      StoreF(to, v);
+    }
   }
-  static inline __attribute__((always_inline)) Vector Broadcast(const Narrow* from) {
-    return BroadcastPair(from);
-  }
-  static inline __attribute__((always_inline)) F16 Dot(Vector a, Vector b, F16 sum) {
-    return DotPairs(a, b, sum);
-  }
-  static inline __attribute__((always_inline)) Vector First(Vector v) { return FirstOnly(v); }
-  static inline __attribute__((always_inline)) void Store(Narrow* to, F16 v) { StoreNarrow(to, v); }
 };
 
 HYDRANT_INLINE int64_t PadHeadDim(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
 template <typename Kv>
 HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
-                                   typename Kv::Narrow* queries) {
+                                   typename Kv::Operand* queries) {
   for (int r = 0; r < args.count; ++r) {
-    typename Kv::Narrow* to = queries + r * padded;
+    typename Kv::Operand* to = queries + r * padded;
     int64_t d = 0;
     for (; d + kLanes <= args.head_dim; d += kLanes) Kv::Store(to + d, LoadF(args.query[r] + d));
     if (d < args.head_dim) {
@@ -97,7 +99,8 @@ HYDRANT_INLINE F16 Mask(const StripArgs& args, int r, int64_t slot, const int32_
 // Scaled scores of all slots into args.probabilities, the largest of each row into `largest`.
 template <typename Kv, int kRows>
 HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
-                           const typename Kv::Narrow* queries, F16* largest) {
+                           const typename Kv::Operand* queries, F16* largest) {
+  constexpr int kKeyBlocks = Kv::kKeyBlocks;
   const int64_t blocks = (args.limit[kRows - 1] + kSlots - 1) / kSlots;
   const int64_t steps = (args.head_dim + Kv::kPerStep - 1) / Kv::kPerStep;
   const F16 scale = SetF(args.scale);
@@ -132,12 +135,12 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
     const bool whole = (b + kKeyBlocks) * kSlots <= args.limit[0] && args.positions == nullptr;
     HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
       HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+        if (b + j >= blocks) continue;
         F16 score = sum[r][j] * scale;
         if (!whole) {
-          const int64_t block = b + j < blocks ? b + j : blocks - 1;
           const int32_t* positions = args.positions == nullptr
                                          ? nullptr
-                                         : args.positions + int64_t{args.blocks[block]} * kSlots;
+                                         : args.positions + int64_t{args.blocks[b + j]} * kSlots;
           score = Mask(args, r, (b + j) * kSlots, positions, score);
         }
         most[r] = Max(score, most[r]);
@@ -151,19 +154,18 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
 template <typename Kv, int kRows>
 static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
   const int64_t padded = PadHeadDim(args.head_dim);
-  auto* queries = reinterpret_cast<typename Kv::Narrow*>(args.query_scratch);
+  auto* queries = reinterpret_cast<typename Kv::Operand*>(args.query_scratch);
   PrepareQueries<Kv>(args, padded, queries);
   F16 largest[kRows];
   Scores<Kv, kRows>(args, padded, queries, largest);
 
-  constexpr bool kNarrow = Kv::kPerStep == 2;  // f32 multiplies values with the f32 probabilities
   const int64_t slots = (args.limit[kRows - 1] + kSlots - 1) / kSlots * kSlots;
   for (int r = 0; r < kRows; ++r) {
     float* row = args.probabilities + r * args.stride;
-    auto* narrow = static_cast<typename Kv::Narrow*>(args.narrow) + r * args.stride;
+    auto* narrow = static_cast<typename Kv::Operand*>(args.narrow) + r * args.stride;
     const F16 most = SetF(ReduceMax(largest[r]));
     F16 sum = ZeroF();
-    if (kNarrow && !args.keep_probabilities) {
+    if (Kv::kNarrow && !args.keep_probabilities) {
       for (int64_t s = 0; s < slots; s += kLanes) {
         const F16 e = Exp(LoadF(row + s) - most);
         sum = sum + e;
@@ -174,7 +176,7 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
         const F16 e = Exp(LoadF(row + s) - most);
         sum = sum + e;
         StoreF(row + s, e);
-        if constexpr (kNarrow) Kv::Store(narrow + s, e);
+        if constexpr (Kv::kNarrow) Kv::Store(narrow + s, e);
       }
     }
     args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
@@ -187,9 +189,9 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
   constexpr int kSteps = kSlots / Kv::kPerStep;  // of a block
   const int64_t step_bytes = PadHeadDim(args.head_dim) * 4;
   const uint8_t* values = args.kv + args.value_offset + column * 4;
-  const typename Kv::Narrow* probabilities =
-      Kv::kPerStep == 2 ? static_cast<const typename Kv::Narrow*>(args.narrow)
-                        : reinterpret_cast<const typename Kv::Narrow*>(args.probabilities);
+  const typename Kv::Operand* probabilities =
+      Kv::kNarrow ? static_cast<const typename Kv::Operand*>(args.narrow)
+                  : reinterpret_cast<const typename Kv::Operand*>(args.probabilities);
   const int64_t blocks = (args.limit[kRows - 1] + kSlots - 1) / kSlots;
   F16 sum[kRows][kVectors];
   HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -203,7 +205,7 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
     const int64_t next = block + kPrefetchBlocks < blocks ? block + kPrefetchBlocks : blocks - 1;
     const uint8_t* ahead = values + args.blocks[next] * args.block_bytes;
     const int64_t steps = common - step < kSteps ? common - step : kSteps;
-    const typename Kv::Narrow* p = probabilities + step * Kv::kPerStep;
+    const typename Kv::Operand* p = probabilities + step * Kv::kPerStep;
     for (int64_t t = 0; t < steps; ++t) {
       typename Kv::Vector value[kVectors];
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
@@ -223,7 +225,7 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
   // The rest row by row: no slot past a row's limit is multiplied, not even by 0, since its value
   // could be anything.
   HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
-    const typename Kv::Narrow* p = probabilities + r * args.stride;
+    const typename Kv::Operand* p = probabilities + r * args.stride;
     const int64_t steps = (args.limit[r] + Kv::kPerStep - 1) / Kv::kPerStep;
     for (int64_t step = common; step < steps; ++step) {
       const uint8_t* from =
@@ -253,6 +255,7 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
 template <typename Kv, int kRows>
 HYDRANT_INLINE void AttendValuesRows(const StripArgs& args) {
   const int64_t padded = PadHeadDim(args.head_dim);
+  constexpr int kValueVectors = Kv::kValueVectors;
   int64_t column = 0;
   for (; column + kValueVectors * kLanes <= padded; column += kValueVectors * kLanes) {
     AttendValuesColumns<Kv, kRows, kValueVectors>(args, column);

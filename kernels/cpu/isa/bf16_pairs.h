@@ -43,14 +43,7 @@ HYDRANT_INLINE BF16Pairs FirstOnly(BF16Pairs v) { return {v.first, ZeroF()}; }
 HYDRANT_INLINE F16 DotPairs(BF16Pairs a, BF16Pairs b, F16 sum) {
   return Fma(a.second, b.second, Fma(a.first, b.first, sum));
 }
-HYDRANT_INLINE void StoreNarrow(NarrowF* to, F16 v) {
-  uint16_t rounded[kLanes];
-  StoreBF16(rounded, v);
-  for (int i = 0; i < kLanes; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(rounded[i]) << 16;
-    __builtin_memcpy(to + i, &bits, sizeof(bits));
-  }
-}
+HYDRANT_INLINE void StoreNarrow(NarrowF* to, F16 v) { StoreF(to, AsF(RoundBF16(v))); }
 
 #endif
 

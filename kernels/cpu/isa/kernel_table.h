@@ -122,6 +122,9 @@ struct KernelTable {
   int32_t (*find_victim)(const VictimArgs& args);
 };
 
+namespace avx512bf16 {
+extern const KernelTable kTable;
+}
 namespace avx512 {
 extern const KernelTable kTable;
 }

@@ -50,9 +50,10 @@ HYDRANT_INLINE void Prefetch(const uint8_t* from) {
 }
 
 struct F32Step {
+  static constexpr int kMaxRows = kMaxTileRows;
   template <int kRows>
-  static inline __attribute__((always_inline)) void Run(const LinearArgs& args, const uint8_t* tile,
-                                                        int64_t column, int64_t row) {
+  HYDRANT_INLINE void Run(const LinearArgs& args, const uint8_t* tile, int64_t column,
+                          int64_t row) {
     F16 sum[kRows][kTileVectors];
     HYDRANT_UNROLL for (int m = 0; m < kRows; ++m) {
       HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) sum[m][n] = ZeroF();
@@ -79,9 +80,11 @@ struct F32Step {
 };
 
 struct BF16Step {
+  // Where a pair is split in two, weights take twice the registers.
+  static constexpr int kMaxRows = sizeof(NarrowF) == 2 ? kMaxTileRows : kMaxTileRows * 3 / 4;
   template <int kRows>
-  static inline __attribute__((always_inline)) void Run(const LinearArgs& args, const uint8_t* tile,
-                                                        int64_t column, int64_t row) {
+  HYDRANT_INLINE void Run(const LinearArgs& args, const uint8_t* tile, int64_t column,
+                          int64_t row) {
     F16 sum[kRows][kTileVectors];
     HYDRANT_UNROLL for (int m = 0; m < kRows; ++m) {
       HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) sum[m][n] = ZeroF();
@@ -115,9 +118,10 @@ HYDRANT_INLINE void FinishInt8(const LinearArgs& args, int64_t row, int64_t colu
 }
 
 struct Int8Step {
+  static constexpr int kMaxRows = kMaxTileRows;
   template <int kRows>
-  static inline __attribute__((always_inline)) void Run(const LinearArgs& args, const uint8_t* tile,
-                                                        int64_t column, int64_t row) {
+  HYDRANT_INLINE void Run(const LinearArgs& args, const uint8_t* tile, int64_t column,
+                          int64_t row) {
     I16 sum[kRows][kTileVectors];
     HYDRANT_UNROLL for (int m = 0; m < kRows; ++m) {
       HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) sum[m][n] = ZeroI();
@@ -149,8 +153,8 @@ static __attribute__((noinline)) void RunRows(const LinearArgs& args, const uint
   Step::template Run<kRows>(args, tile, column, row);
 }
 
-// Calls the kernel for exactly `rows` rows, 1 <= rows <= kMaxTileRows.
-template <typename Step, int kRows = kMaxTileRows>
+// Calls the kernel for exactly `rows` rows, 1 <= rows <= Step::kMaxRows.
+template <typename Step, int kRows = Step::kMaxRows>
 static void Dispatch(const LinearArgs& args, const uint8_t* tile, int64_t column, int64_t row,
                      int64_t rows) {
   if (rows == kRows) {
@@ -169,7 +173,7 @@ static void RunTiles(const LinearArgs& args, int64_t tile_begin, int64_t tile_en
     int64_t row = row_begin;
     while (row < row_end) {
       const int64_t left = row_end - row;
-      const int64_t calls = (left + kMaxTileRows - 1) / kMaxTileRows;
+      const int64_t calls = (left + Step::kMaxRows - 1) / Step::kMaxRows;
       const int64_t rows = (left + calls - 1) / calls;
       Dispatch<Step>(args, tile, t * kTileRows, row, rows);
       row += rows;

@@ -104,7 +104,7 @@ static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t bloc
   return absmax / 127.0f;
 }
 
-static void RoundBF16(const float* x, int64_t cols, int64_t padded, uint16_t* out) {
+static void RoundRowBF16(const float* x, int64_t cols, int64_t padded, uint16_t* out) {
   int64_t k = 0;
   for (; k + kLanes <= cols; k += kLanes) StoreBF16(out + k, LoadF(x + k));
   if (k < cols) {

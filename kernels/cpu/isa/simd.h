@@ -203,15 +203,18 @@ HYDRANT_INLINE F16 Fma(F16 a, F16 b, F16 c) {
 #endif
 }
 
-// bfloat16, sixteen at a time. Stores round to nearest, ties to even; NaN stays NaN.
+// The nearest bfloat16, ties to even, in the upper half of each lane; NaN stays NaN.
+HYDRANT_INLINE I16 RoundBF16(F16 v) {
+  const I16 bits = AsI(v);
+  const I16 rounded = bits + SetI(0x7fff) + (ShiftRightLogical<16>(bits) & SetI(1));
+  const I16 is_nan = (bits & SetI(0x7fffffff)) > SetI(0x7f800000);
+  return Select(is_nan, bits | SetI(0x400000), rounded) & SetI(static_cast<int32_t>(0xffff0000));
+}
 HYDRANT_INLINE void StoreBF16(uint16_t* to, F16 v) {
 #if defined(__AVX512BF16__)
   *reinterpret_cast<__m256i_u*>(to) = (__m256i)_mm512_cvtneps_pbh(v.part[0]);
 #else
-  const I16 bits = AsI(v);
-  const I16 rounded = bits + SetI(0x7fff) + (ShiftRightLogical<16>(bits) & SetI(1));
-  const I16 is_nan = (bits & SetI(0x7fffffff)) > SetI(0x7f800000);
-  const I16 upper = ShiftRightLogical<16>(Select(is_nan, bits | SetI(0x400000), rounded));
+  const I16 upper = ShiftRightLogical<16>(RoundBF16(v));
   HYDRANT_EACH_PART {
     *reinterpret_cast<LooseU16*>(to + i * kPartLanes) =
         __builtin_convertvector((PartU)upper.part[i], HalfU16);

@@ -1,0 +1,120 @@
+// What is the CPU backend's own: choosing instruction set and threads, its KV memory.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/cpu/cpu_kv_store.h"
+#include "kernels/cpu/isa_select.h"
+#include "kernels/cpu/topology.h"
+#include "tests/kernels/backends.h"
+
+namespace hydrant::kernels {
+namespace {
+
+TEST(CpuTopology, ReadsTheQuotaOfACgroup) {
+  EXPECT_EQ(cpu::ParseCpuMax("200000 100000\n"), 2.0);
+  EXPECT_EQ(cpu::ParseCpuMax("50000 100000"), 0.5);
+  EXPECT_EQ(cpu::ParseCpuMax("max 100000\n"), std::nullopt);
+  EXPECT_EQ(cpu::ParseCpuMax(""), std::nullopt);
+  EXPECT_EQ(cpu::ParseCpuMax("100000"), std::nullopt);
+  EXPECT_EQ(cpu::ParseCpuMax("-1 100000"), std::nullopt);
+}
+
+TEST(CpuTopology, ThereIsAtLeastOneCore) { EXPECT_GE(cpu::UsableCores(), 1); }
+
+class CpuIsaTest : public ::testing::Test {
+ protected:
+  void TearDown() override { unsetenv("HYDRANT_ISA"); }
+};
+
+TEST_F(CpuIsaTest, AutoTakesTheBest) {
+  unsetenv("HYDRANT_ISA");
+  auto chosen = cpu::SelectIsa("auto");
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ((*chosen)->name, cpu::SupportedIsas().front());
+}
+
+TEST_F(CpuIsaTest, TheEnvironmentDecidesForAutoAlone) {
+  setenv("HYDRANT_ISA", "portable", 1);
+  EXPECT_STREQ((*cpu::SelectIsa("auto"))->name, "portable");
+  const std::string best = cpu::SupportedIsas().front();
+  EXPECT_EQ((*cpu::SelectIsa(best))->name, best);
+  setenv("HYDRANT_ISA", "sse9", 1);
+  const absl::Status status = cpu::SelectIsa("auto").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("HYDRANT_ISA"), std::string::npos);
+  EXPECT_NE(status.ToString().find("sse9"), std::string::npos);
+}
+
+TEST_F(CpuIsaTest, UnknownNamesAreRefusedByName) {
+  auto backend = CreateCpuBackend({.threads = 1, .isa = "neon"});
+  ASSERT_FALSE(backend.ok());
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(backend.status().ToString().find("\"neon\""), std::string::npos);
+}
+
+TEST(CpuBackend, HasTheThreadsThatWereAskedFor) {
+  EXPECT_EQ((*CreateCpuBackend({.threads = 3, .isa = "portable"}))->num_threads(), 3);
+  EXPECT_EQ((*CreateCpuBackend({.threads = 0, .isa = "portable"}))->num_threads(),
+            cpu::UsableCores());
+  for (const int threads : {-1, 100000}) {
+    const absl::Status status = CreateCpuBackend({.threads = threads}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.ToString().find(std::to_string(threads)), std::string::npos);
+  }
+}
+
+TEST(CpuKvStore, CountsTheBytesOfABlock) {
+  auto backend = *CreateCpuBackend({.threads = 1, .isa = "portable"});
+  const size_t slots = 2 * 3 * 16;  // layers, heads, slots of a block
+  EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kBF16, 10, {}}), slots * (2 * 64 * 2 + 8));
+  EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kF32, 10, {}}), slots * (2 * 64 * 4 + 8));
+}
+
+TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16}) {
+    for (const int head_dim : {1, 7, 8, 16, 80}) {
+      SCOPED_TRACE(head_dim);
+      const KvGeometry geometry{2, 2, head_dim, dtype, 5, {}};
+      auto backend = *CreateCpuBackend({.threads = 1, .isa = "portable"});
+      const AttentionShape shape{2, 2, head_dim, 1.0f};
+      backend->Reserve(64, 64, 80, shape);
+      cpu::CpuKvStore store(geometry);
+      // Small whole numbers are exact in bf16.
+      std::vector<float> rows(40 * 6 * head_dim);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 251);
+      const std::vector<int32_t> blocks = {4, 0, 2};
+      Batch batch;
+      batch.token_ids.resize(40);
+      for (int i = 0; i < 40; ++i) batch.positions.push_back(i);
+      batch.sequences.push_back(
+          {.first_row = 0, .num_rows = 40, .num_slots = 40, .blocks = blocks.data()});
+      backend->RopeAndStore(batch, shape, 0, {nullptr, 40, 0}, {rows.data(), 40, 6 * head_dim}, 1,
+                            store);
+      store.Prefault(0, 5);
+      store.MoveSlot(1, 1, 2 * 16 + 7, 4 * 16 + 2);  // token 39 over token 2
+      std::vector<float> key(head_dim), value(head_dim);
+      for (int token = 0; token < 40; ++token) {
+        const int64_t slot = blocks[token / 16] * 16 + token % 16;
+        const int expected = token == 2 ? 39 : token;
+        EXPECT_EQ(store.Position(1, 1, slot), expected);
+        store.ReadKeyValue(1, 1, slot, key.data(), value.data());
+        const float* row = rows.data() + expected * 6 * head_dim;
+        for (int d = 0; d < head_dim; ++d) {
+          ASSERT_EQ(key[d], row[3 * head_dim + d]);
+          ASSERT_EQ(value[d], row[5 * head_dim + d]);
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuKvStoreDeathTest, PrefaultsOnlyBlocksThatExist) {
+  cpu::CpuKvStore store({1, 1, 16, KvDType::kBF16, 4, {}});
+  store.Prefault(4, 0);
+  EXPECT_DEATH(store.Prefault(3, 2), "invariant broken");
+}
+
+}  // namespace
+}  // namespace hydrant::kernels
