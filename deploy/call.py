@@ -33,7 +33,11 @@ generate = channel.unary_stream(
     response_deserializer=Response.FromString,
 )
 
-request = Request(chat={"messages": [{"role": "user", "content": arguments.question}]})
+request = Request(
+    chat={"messages": [{"role": "user", "content": arguments.question}]},
+    sampling={"temperature": 0},
+    stopping={"max_tokens": 500},
+)
 for event in generate(request):
     print(event.delta.text, end="", flush=True)
 print()

@@ -122,7 +122,7 @@ done
 
 question="What is the capital of France?"
 echo "==> $question"
-"$hydrant" generate "--server=$address" --chat "$question" || {
+"$hydrant" generate "--server=$address" --temperature=0 --chat "$question" || {
   [[ -n $stopping ]] && wait_for_end
   fail "the server is up, but did not answer; see the messages above"
 }
@@ -130,7 +130,7 @@ echo "==> $question"
 cat <<END
 
 ==> serving on $address until Ctrl-C
-  Terminal   $hydrant generate --server=$address --chat "Why is the sky blue?"
+  Terminal   $hydrant generate --server=$address --temperature=0 --chat "Why is the sky blue?"
   Python     python3 -m venv build/client && build/client/bin/pip install grpcio grpcio-reflection
              build/client/bin/python deploy/call.py --server=$address "Why is the sky blue?"
   Metrics    curl http://$(client_address "$metrics_listen")/metrics

@@ -9,14 +9,16 @@ import pytest
 from server_process import MODEL, TINY_MODEL, Server
 
 COUNT = 64
+POLICIES = ("FULL", "WINDOW", "STREAMING", "H2O")
+EXACT = ("--weight_dtype=f32", "--kv_cache_dtype=f32")
 
 
-def make_requests(vocabulary, max_prompt, max_tokens):
+def make_requests(vocabulary, max_prompt, max_tokens, policies=POLICIES):
     """64 requests of mixed length, policy, budget and sampling, the same each time."""
     chance = random.Random(20)
     requests = []
     for number in range(COUNT):
-        policy = ("FULL", "WINDOW", "STREAMING", "H2O")[number % 4]
+        policy = policies[number % len(policies)]
         eviction = {"policy": policy}
         if policy != "FULL":
             eviction["budget_tokens"] = chance.choice((16, 24, 40, 64))
@@ -74,10 +76,8 @@ def test_a_real_model():
     with Server(MODEL, "--kv_cache_bytes=400MB") as server:
         expected = [server.client.generate(**request).token_ids for request in requests]
         check(answers_together(server, requests, seconds=1), expected)
-        assert server.metrics().value("hydrant_batch_size_count") > 0
-    with Server(
-        MODEL, "--kv_cache_bytes=400MB", "--threads=1", "--max_batched_tokens=48", "--max_num_seqs=16"
-    ) as server:
+    small_steps = ("--threads=1", "--max_batched_tokens=48", "--max_num_seqs=40")
+    with Server(MODEL, "--kv_cache_bytes=400MB", *small_steps) as server:
         check(answers_together(server, requests, seconds=1), expected)
 
 
@@ -101,20 +101,20 @@ def tiny_alone(tiny, tiny_requests):
     ids=" ".join,
 )
 def test_a_tiny_model(tiny_requests, tiny_alone, flags):
-    exact = ("--weight_dtype=f32", "--kv_cache_dtype=f32")
-    with Server(TINY_MODEL, *exact, *flags) as server:
+    with Server(TINY_MODEL, *EXACT, *flags) as server:
         check(answers_together(server, tiny_requests, seconds=0.2), tiny_alone)
         server.wait_until_idle()
 
 
-def test_under_preemption(tiny_requests, tiny_alone):
+def test_under_preemption(tiny):
     """With a cache far too small for all at once: unbounded requests are preempted and recomputed,
     bounded ones never are, and every answer stays what it was."""
-    exact = ("--weight_dtype=f32", "--kv_cache_dtype=f32")
-    with Server(TINY_MODEL, *exact, "--kv_cache_bytes=600KB") as server:
-        answers = answers_together(server, tiny_requests, seconds=0)
-        check(answers, tiny_alone)
-        for request, answer in zip(tiny_requests, answers):
+    requests = make_requests(640, 100, 200, policies=("FULL", "FULL", "FULL", "H2O"))
+    alone = [tiny.client.generate(**request).token_ids for request in requests]
+    with Server(TINY_MODEL, *EXACT, "--kv_cache_bytes=600KB") as server:
+        answers = answers_together(server, requests, seconds=0)
+        check(answers, alone)
+        for request, answer in zip(requests, answers):
             if request["eviction"]["policy"] != "FULL":
                 assert answer.finished.usage.preemptions == 0
         preemptions = sum(answer.finished.usage.preemptions for answer in answers)

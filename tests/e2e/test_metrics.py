@@ -98,12 +98,14 @@ def test_refusals_and_cancels_are_counted(used):
     assert metrics.value("hydrant_requests_cancelled_total") == 1
 
 
-def test_promtool_finds_nothing_to_complain_about(used):
+def test_promtool_complains_of_one_name_only(used):
+    """It parses all, and dislikes a histogram's suffix; but that name is vLLM's, and kept."""
     check = subprocess.run(
         ["promtool", "check", "metrics"], input=used.metrics().text, capture_output=True, text=True
     )
-    assert check.returncode == 0, check.stdout + check.stderr
-    assert check.stderr == ""
+    assert check.stdout + check.stderr == (
+        'hydrant_iteration_tokens_total non-counter metrics should not have "_total" suffix\n'
+    )
 
 
 def test_a_real_prometheus_scrapes_it(used, tmp_path):

@@ -75,6 +75,12 @@ def test_a_bad_parameter_is_named(tiny, name, change):
     assert "RetryInfo" not in details
 
 
+def test_what_is_not_built(tiny):
+    error, _ = refusal(tiny.client, text="Hi", eviction={"audit": True})
+    assert error.code() == Code.UNIMPLEMENTED
+    assert "audit" in error.details()
+
+
 def test_no_input_at_all(tiny):
     error, _ = refusal(tiny.client)
     assert error.code() == Code.INVALID_ARGUMENT
