@@ -58,13 +58,6 @@ absl::Status ValidateOptions(const EngineOptions& o) {
   return absl::OkStatus();
 }
 
-std::string NameOf(const EngineOptions& options) {
-  if (!options.model_name.empty()) return options.model_name;
-  std::filesystem::path path(options.model_path);
-  if (!path.has_filename()) path = path.parent_path();
-  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
-}
-
 std::string RandomRequestId() {
   std::random_device device;
   return absl::StrFormat("req-%08x%08x%08x", device(), device(), device());
@@ -189,7 +182,8 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
 
 void LoadedEngine::FillInfo(const EngineOptions& options, kernels::WeightDType weight_dtype) {
   const ModelConfig& config = checkpoint_->config();
-  info_.name = NameOf(options);
+  info_.name =
+      options.model_name.empty() ? DefaultModelName(options.model_path) : options.model_name;
   info_.architecture = config.model_type;
   info_.path = options.model_path;
   info_.parameters = checkpoint_->num_parameters();
@@ -281,6 +275,12 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
 }
 
 }  // namespace
+
+std::string DefaultModelName(const std::string& model_path) {
+  std::filesystem::path path(model_path);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options,
                                                      std::shared_ptr<EngineObserver> observer,

@@ -100,6 +100,9 @@ struct EngineOptions {
   EvictionDefaults eviction;
 };
 
+// What a model is called when options name none: the directory, or the file without ".gguf".
+std::string DefaultModelName(const std::string& model_path);
+
 struct ModelInfo {
   std::string name;
   std::string architecture;

@@ -1,0 +1,132 @@
+#include "server/command_line.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/byte_size.h"
+
+namespace hydrant::server {
+namespace {
+
+using engine::EvictionPolicyKind;
+
+std::string EnvironmentName(const std::string& flag) {
+  std::string name = "HYDRANT_" + flag;
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+bool IsGiven(const std::string& flag, const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--" + flag || arg.rfind("--" + flag + "=", 0) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<int> ParseFlags(CLI::App& app, std::vector<std::string> args) {
+  try {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());  // as CLI11 wants them
+    app.parse(std::move(reversed));
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+}
+
+std::vector<std::string> WithEnvironment(const CLI::App& app, std::vector<std::string> args) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& flag : option->get_lnames()) {
+      const char* value = std::getenv(EnvironmentName(flag).c_str());
+      if (flag == "help" || value == nullptr || IsGiven(flag, args)) continue;
+      args.push_back(absl::StrCat("--", flag, "=", value));
+    }
+  }
+  return args;
+}
+
+std::string DescribeFlags(const CLI::App& app) {
+  std::string text;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty() || option->get_lnames()[0] == "help") continue;
+    const std::string& name = option->get_lnames()[0];
+    if (option->count() > 0) {
+      absl::StrAppend(&text, "  --", name, "=", CLI::detail::join(option->results(), ","), "\n");
+    } else if (!option->get_default_str().empty()) {
+      absl::StrAppend(&text, "  --", name, "=", option->get_default_str(), "  (default)\n");
+    }
+  }
+  return text;
+}
+
+CLI::Option* AddByteSize(CLI::App& app, const std::string& name, int64_t& target,
+                         const std::string& default_text, const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name, [&target](const std::string& text) { target = ParseByteSize(text).value(); }, help)
+      ->type_name("SIZE")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return ParseByteSize(text) ? std::string()
+                                       : absl::StrCat("'", text,
+                                                      "' is not a size; write bytes, or a number "
+                                                      "with KB, MB, GB, KiB, MiB or GiB");
+          },
+          ""))
+      ->default_str(default_text);
+}
+
+void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
+  app.add_option("--model", options.model_path,
+                 "The checkpoint: a .gguf file, or a Hugging Face directory")
+      ->type_name("PATH");
+  app.add_option("--device", options.device, "Where it computes; reference is plain and slow")
+      ->check(CLI::IsMember({"auto", "cpu", "reference"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Compute threads; 0: all cores it may use")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  const std::map<std::string, std::optional<kernels::WeightDType>> weight_dtypes = {
+      {"auto", std::nullopt},
+      {"f32", kernels::WeightDType::kF32},
+      {"bf16", kernels::WeightDType::kBF16},
+      {"int8", kernels::WeightDType::kInt8}};
+  app.add_option_function<std::string>(
+         "--weight_dtype",
+         [&options, weight_dtypes](const std::string& name) {
+           options.weight_dtype = weight_dtypes.at(name);
+         },
+         "Numeric path of the weights; f32 is exact")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
+      ->default_str("auto");
+  app.add_option_function<std::string>(
+         "--kv_cache_dtype",
+         [&options](const std::string& name) {
+           options.kv_dtype = name == "f32" ? kernels::KvDType::kF32 : kernels::KvDType::kBF16;
+         },
+         "Numbers in the KV cache")
+      ->check(CLI::IsMember({"bf16", "f32"}))
+      ->default_str("bf16");
+  AddByteSize(app, "--kv_cache_bytes", options.kv_cache_bytes, "auto",
+              "Memory of the KV cache, such as 100MB or 4GiB. Default: a quarter of the memory "
+              "that is left, at most 4GiB");
+  app.add_option("--max_model_len", options.max_model_len,
+                 "Most tokens of prompt and answer; 0: the checkpoint's")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+CLI::CheckedTransformer EvictionPolicyNames() {
+  return CLI::CheckedTransformer(
+      std::map<std::string, EvictionPolicyKind>{{"full", EvictionPolicyKind::kFull},
+                                                {"window", EvictionPolicyKind::kWindow},
+                                                {"streaming", EvictionPolicyKind::kStreaming},
+                                                {"h2o", EvictionPolicyKind::kH2O}},
+      CLI::ignore_case);
+}
+
+}  // namespace hydrant::server

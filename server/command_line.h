@@ -1,0 +1,41 @@
+// What the commands' flags have in common. Includes CLI11: for the sources of commands only.
+//
+// A flag of `serve` is also read from the environment (--max_queue: HYDRANT_MAX_QUEUE) and from the
+// file of --config ("max_queue = 100"). The command line wins, then the environment, then the file.
+
+#ifndef HYDRANT_SERVER_COMMAND_LINE_H_
+#define HYDRANT_SERVER_COMMAND_LINE_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace hydrant::server {
+
+// Parses `args` (without the program's and the command's name). An exit code when the command is
+// done with that: 0 after --help, 2 after an error, which was printed to stderr.
+std::optional<int> ParseFlags(CLI::App& app, std::vector<std::string> args);
+
+// Adds `--name=value` for each option of `app` that the environment has and `args` has not.
+std::vector<std::string> WithEnvironment(const CLI::App& app, std::vector<std::string> args);
+
+// "--name=value" lines of every option in effect, marking what was left at its default.
+std::string DescribeFlags(const CLI::App& app);
+
+// A size in bytes, with units. `target`'s value is the default, shown as `default_text`.
+CLI::Option* AddByteSize(CLI::App& app, const std::string& name, int64_t& target,
+                         const std::string& default_text, const std::string& help);
+
+// Flags that say how a model is loaded: of `serve` and of the local commands.
+void AddModelFlags(CLI::App& app, engine::EngineOptions& options);
+
+// full, window, streaming, h2o.
+CLI::CheckedTransformer EvictionPolicyNames();
+
+}  // namespace hydrant::server
+
+#endif  // HYDRANT_SERVER_COMMAND_LINE_H_

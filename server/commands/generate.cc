@@ -1,0 +1,241 @@
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/byte_size.h"
+#include "server/command_line.h"
+#include "server/commands/commands.h"
+#include "server/commands/generate_source.h"
+#include "server/signals.h"
+
+namespace hydrant::server {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll(20);
+constexpr int kInterrupted = 130;  // as shells say of a process that SIGINT ended
+
+struct GenerateOptions {
+  engine::EngineOptions engine;
+  std::string server;
+  std::optional<std::string> prompt;
+  bool chat = false;
+  std::optional<std::string> system;
+  v1::GenerateRequest request;
+};
+
+// A flag whose field stays unset unless it is given.
+template <typename T, typename Set>
+CLI::Option* AddField(CLI::App& app, const std::string& name, Set set, const std::string& help) {
+  return app.add_option_function<T>(name, set, help)
+      ->type_name(std::is_floating_point_v<T> ? "FLOAT"
+                  : std::is_integral_v<T>     ? "INT"
+                                              : "TEXT");
+}
+
+void AddSamplingFlags(CLI::App& app, v1::SamplingParams& sampling) {
+  AddField<float>(
+      app, "--temperature", [&](float v) { sampling.set_temperature(v); }, "0 is greedy");
+  AddField<float>(
+      app, "--top_p", [&](float v) { sampling.set_top_p(v); }, "Nucleus, in (0, 1]");
+  AddField<int32_t>(
+      app, "--top_k", [&](int32_t v) { sampling.set_top_k(v); }, "The k most likely; 0: all");
+  AddField<float>(
+      app, "--min_p", [&](float v) { sampling.set_min_p(v); }, "Share of the best's probability");
+  AddField<float>(
+      app, "--repetition_penalty", [&](float v) { sampling.set_repetition_penalty(v); }, "1: none");
+  AddField<float>(
+      app, "--presence_penalty", [&](float v) { sampling.set_presence_penalty(v); }, "0: none");
+  AddField<float>(
+      app, "--frequency_penalty", [&](float v) { sampling.set_frequency_penalty(v); }, "0: none");
+  AddField<uint64_t>(
+      app, "--seed", [&](uint64_t v) { sampling.set_seed(v); }, "Makes sampling repeatable");
+}
+
+void AddStoppingFlags(CLI::App& app, v1::StoppingParams& stopping) {
+  AddField<int32_t>(
+      app, "--max_tokens", [&](int32_t v) { stopping.set_max_tokens(v); },
+      "Most tokens of the answer");
+  AddField<int32_t>(
+      app, "--min_tokens", [&](int32_t v) { stopping.set_min_tokens(v); },
+      "Least tokens of the answer");
+  app.add_option_function<std::vector<std::string>>(
+         "--stop",
+         [&](const std::vector<std::string>& stops) {
+           for (const std::string& stop : stops) stopping.add_stop(stop);
+         },
+         "A text that ends the answer; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  app.add_option_function<std::vector<uint32_t>>(
+         "--stop_token_ids",
+         [&](const std::vector<uint32_t>& ids) {
+           stopping.mutable_stop_token_ids()->Add(ids.begin(), ids.end());
+         },
+         "A token that ends the answer; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ID");
+  app.add_flag_callback(
+      "--ignore_eos", [&] { stopping.set_ignore_eos(true); }, "Goes on past the end of sequence");
+}
+
+void AddEvictionFlags(CLI::App& app, v1::EvictionParams& eviction) {
+  app.add_option_function<engine::EvictionPolicyKind>(
+         "--eviction",
+         [&](engine::EvictionPolicyKind policy) {
+           // The kinds are in the API's order, which starts with "unspecified".
+           eviction.set_policy(
+               static_cast<v1::EvictionParams::Policy>(static_cast<int>(policy) + 1));
+         },
+         "full, window, streaming or h2o")
+      ->transform(EvictionPolicyNames().description(""))
+      ->type_name("POLICY");
+  CLI::Option* tokens = AddField<int32_t>(
+      app, "--budget_tokens", [&](int32_t v) { eviction.set_budget_tokens(v); },
+      "Tokens the KV cache keeps");
+  AddField<float>(
+      app, "--budget_ratio", [&](float v) { eviction.set_budget_ratio(v); },
+      "The same as a share of prompt + max_tokens")
+      ->excludes(tokens);
+  AddField<int32_t>(
+      app, "--sink_tokens", [&](int32_t v) { eviction.set_sink_tokens(v); },
+      "First tokens that are always kept");
+  AddField<int32_t>(
+      app, "--recent_tokens", [&](int32_t v) { eviction.set_recent_tokens(v); },
+      "Newest tokens that are always kept");
+}
+
+std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& arguments) {
+  GenerateOptions options;
+  CLI::App app(
+      "Answers one prompt: with a model loaded here (--model) or by a server (--server). The "
+      "answer goes to standard output as it comes, a line about it to standard error.",
+      "hydrant generate");
+  AddModelFlags(app, options.engine);
+  app.add_option("--server", options.server, "A running server, such as localhost:50051")
+      ->type_name("ADDRESS")
+      ->excludes("--model");
+  app.add_option("prompt", options.prompt, "The prompt; without it, standard input is read");
+  app.add_flag("--chat", options.chat, "The prompt is a user's message in a conversation");
+  app.add_option("--system", options.system, "With --chat: the system's message before it")
+      ->type_name("TEXT")
+      ->needs("--chat");
+  AddSamplingFlags(app, *options.request.mutable_sampling());
+  AddStoppingFlags(app, *options.request.mutable_stopping());
+  AddEvictionFlags(app, *options.request.mutable_eviction());
+  if (const auto exit_code = ParseFlags(app, arguments)) return *exit_code;
+  if (options.server.empty() == options.engine.model_path.empty()) {
+    std::fprintf(stderr, "hydrant generate: give --model, or --server\n");
+    return 2;
+  }
+  return options;
+}
+
+void FillInput(GenerateOptions& options) {
+  std::string prompt =
+      options.prompt ? *options.prompt : std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (!options.chat) {
+    options.request.set_text(std::move(prompt));
+    return;
+  }
+  v1::Chat& chat = *options.request.mutable_chat();
+  if (options.system) {
+    v1::ChatMessage& system = *chat.add_messages();
+    system.set_role("system");
+    system.set_content(*options.system);
+  }
+  v1::ChatMessage& user = *chat.add_messages();
+  user.set_role("user");
+  user.set_content(std::move(prompt));
+}
+
+// Writes the answer as it comes, and at its end what it took.
+class Printer {
+ public:
+  void Print(const v1::GenerateResponse& response) {
+    if (response.has_prompt_info()) eviction_ = response.prompt_info().eviction();
+    if (response.has_delta()) {
+      std::fwrite(response.delta().text().data(), 1, response.delta().text().size(), stdout);
+      std::fflush(stdout);
+    }
+    if (response.has_finished()) PrintUsage(response.finished());
+  }
+
+ private:
+  void PrintUsage(const v1::Finished& finished) const {
+    const v1::Usage& usage = finished.usage();
+    const double seconds = usage.decode_seconds();
+    // The first token comes with the prompt.
+    const double rate = seconds > 0 ? (usage.completion_tokens() - 1) / seconds : 0;
+    std::string policy = v1::EvictionParams::Policy_Name(eviction_.policy());
+    if (eviction_.has_budget_tokens()) absl::StrAppend(&policy, " of ", eviction_.budget_tokens());
+    std::printf("\n");
+    std::fflush(stdout);
+    std::fprintf(stderr,
+                 "[%s: %d prompt + %d tokens, prompt %.2f s, %.1f tokens/s; KV %s: at most %d "
+                 "tokens, %s, %d evicted]\n",
+                 v1::Finished::Reason_Name(finished.reason()).c_str(), usage.prompt_tokens(),
+                 usage.completion_tokens(), usage.prefill_seconds(), rate, policy.c_str(),
+                 usage.peak_kv_tokens(), FormatByteSize(usage.kv_bytes()).c_str(),
+                 usage.evicted_tokens());
+  }
+
+  v1::EvictionParams eviction_;
+};
+
+// Tells the source through `loaded` as soon as it can be cancelled, and owns it meanwhile.
+absl::Status Answer(const GenerateOptions& options, std::promise<GenerateSource*>& loaded) {
+  std::unique_ptr<GenerateSource> source;
+  if (options.server.empty()) {
+    auto local = LocalSource(options.engine);
+    if (!local.ok()) return local.status();
+    source = *std::move(local);
+  } else {
+    source = RemoteSource(options.server);
+  }
+  loaded.set_value(source.get());
+  Printer printer;
+  return source->Generate(options.request,
+                          [&](const v1::GenerateResponse& response) { printer.Print(response); });
+}
+
+}  // namespace
+
+int Generate(const Arguments& arguments) {
+  auto parsed = ParseGenerateOptions(arguments);
+  if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
+  GenerateOptions& options = std::get<GenerateOptions>(parsed);
+  FillInput(options);
+
+  Signals signals;
+  std::promise<GenerateSource*> loaded;
+  std::future<GenerateSource*> source = loaded.get_future();
+  std::future<absl::Status> done =
+      std::async(std::launch::async, [&] { return Answer(options, loaded); });
+  bool cancelled = false;
+  while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (!signals.Wait(kPoll)) continue;
+    const bool is_loaded = source.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (cancelled || !is_loaded) std::_Exit(kInterrupted);
+    cancelled = true;
+    source.get()->Cancel();
+  }
+  const absl::Status status = done.get();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%shydrant generate: %s: %s\n", cancelled ? "\n" : "",
+               absl::StatusCodeToString(status.code()).c_str(),
+               std::string(status.message()).c_str());
+  return cancelled ? kInterrupted : 1;
+}
+
+}  // namespace hydrant::server

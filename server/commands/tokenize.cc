@@ -1,0 +1,144 @@
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/chat/chat.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/weights/checkpoint.h"
+#include "engine/weights/gguf.h"
+#include "server/command_line.h"
+#include "server/commands/commands.h"
+
+namespace hydrant::server {
+namespace {
+
+using engine::Tokenizer;
+
+// What of a checkpoint turns text to ids. No weights are needed.
+struct Vocabulary {
+  std::unique_ptr<engine::weights::GgufFile> gguf;  // the tokenizer may look into it
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<std::string> chat_template;
+};
+
+absl::StatusOr<Vocabulary> OpenVocabulary(const std::string& path, bool need_template) {
+  Vocabulary vocabulary;
+  if (std::filesystem::is_directory(path)) {
+    auto tokenizer = Tokenizer::FromDirectory(path);
+    if (!tokenizer.ok()) return tokenizer.status();
+    vocabulary.tokenizer = *std::move(tokenizer);
+    if (!need_template) return vocabulary;
+    auto checkpoint = engine::weights::Checkpoint::Open(path);
+    if (!checkpoint.ok()) return checkpoint.status();
+    vocabulary.chat_template = (*checkpoint)->chat_template();
+    return vocabulary;
+  }
+  auto gguf = engine::weights::GgufFile::Open(path);
+  if (!gguf.ok()) return gguf.status();
+  vocabulary.gguf = *std::move(gguf);
+  auto tokenizer = Tokenizer::FromGguf(*vocabulary.gguf);
+  if (!tokenizer.ok()) return tokenizer.status();
+  vocabulary.tokenizer = *std::move(tokenizer);
+  auto source = vocabulary.gguf->String("tokenizer.chat_template");
+  if (!source.ok()) return source.status();
+  vocabulary.chat_template = *source;
+  return vocabulary;
+}
+
+// [{"role": ..., "content": ...}, ...], or an object with that under "messages".
+absl::StatusOr<engine::chat::Conversation> ReadConversation(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  engine::chat::Conversation conversation;
+  try {
+    nlohmann::json json = nlohmann::json::parse(file);
+    if (json.is_object()) json = json.at("messages");
+    if (!json.is_array()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": not a list of messages"));
+    }
+    for (const nlohmann::json& message : json) {
+      conversation.messages.push_back(
+          {message.at("role").get<std::string>(), message.at("content").get<std::string>()});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
+  }
+  return conversation;
+}
+
+absl::StatusOr<std::string> RenderChat(const Vocabulary& vocabulary, const std::string& path) {
+  if (!vocabulary.chat_template) {
+    return absl::FailedPreconditionError("the checkpoint has no chat template");
+  }
+  auto conversation = ReadConversation(path);
+  if (!conversation.ok()) return conversation.status();
+  auto parsed = engine::chat::Template::Parse(*vocabulary.chat_template);
+  if (!parsed.ok()) return parsed.status();
+  return parsed->Render(*conversation);
+}
+
+void PrintIds(const std::vector<int32_t>& ids) {
+  std::string line;
+  for (int32_t id : ids) absl::StrAppend(&line, line.empty() ? "" : " ", id);
+  std::puts(line.c_str());
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "hydrant tokenize: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+
+int Tokenize(const Arguments& arguments) {
+  std::string model, chat;
+  bool add_special_tokens = true;
+  bool render = false;
+  CLI::App app(
+      "Prints the token ids of standard input, or of a conversation, on one line. Needs a "
+      "checkpoint's vocabulary only, not its weights.",
+      "hydrant tokenize");
+  app.add_option("--model", model, "A .gguf file, or a Hugging Face directory")
+      ->required()
+      ->type_name("PATH");
+  app.add_flag("--add_special_tokens", add_special_tokens,
+               "What the tokenizer itself puts around a text, such as bos; =false: nothing")
+      ->default_str("true");
+  CLI::Option* chat_flag =
+      app.add_option("--chat", chat,
+                     "A JSON file of messages [{\"role\": \"user\", \"content\": \"Hi\"}], instead "
+                     "of standard input")
+          ->type_name("FILE");
+  app.add_flag("--render", render, "Prints the prompt text after the template instead of ids")
+      ->needs(chat_flag);
+  if (const auto exit_code = ParseFlags(app, arguments)) return *exit_code;
+
+  const auto vocabulary = OpenVocabulary(model, !chat.empty());
+  if (!vocabulary.ok()) return Fail(vocabulary.status());
+  if (chat.empty()) {
+    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    PrintIds(vocabulary->tokenizer->Encode(text, add_special_tokens));
+    return 0;
+  }
+  const auto prompt = RenderChat(*vocabulary, chat);
+  if (!prompt.ok()) return Fail(prompt.status());
+  if (render) {
+    std::fwrite(prompt->data(), 1, prompt->size(), stdout);
+  } else {
+    PrintIds(vocabulary->tokenizer->Encode(*prompt, /*add_special_tokens=*/false));
+  }
+  return 0;
+}
+
+}  // namespace hydrant::server

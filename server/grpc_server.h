@@ -1,0 +1,46 @@
+// The gRPC side as a whole: Generation, health and reflection on one port. Listens from the start;
+// answers UNAVAILABLE, and health NOT_SERVING, until the engine is there.
+
+#ifndef HYDRANT_SERVER_GRPC_SERVER_H_
+#define HYDRANT_SERVER_GRPC_SERVER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "server/metrics.h"
+
+namespace hydrant::server {
+
+class GrpcServer {
+ public:
+  static constexpr int kMaxMessageBytes = 16 << 20;
+
+  // `address`: "host:port" (port 0: any free one), or "unix:/path". Errors name it and the reason.
+  // `metrics` outlives the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const std::string& address,
+                                                           Metrics& metrics);
+  ~GrpcServer();
+
+  int port() const;
+
+  // The model is loaded; Generation answers from now on.
+  void SetEngine(std::shared_ptr<engine::Engine> engine);
+  // What health says.
+  void SetServing(bool serving);
+
+  // Waits for open calls until the deadline, then cancels what is left. The engine must still be
+  // there: streams end when it has ended their requests. Called once, before the destructor.
+  void Shutdown(std::chrono::system_clock::time_point deadline);
+
+ private:
+  GrpcServer();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hydrant::server
+
+#endif  // HYDRANT_SERVER_GRPC_SERVER_H_

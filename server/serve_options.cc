@@ -1,0 +1,90 @@
+#include "server/serve_options.h"
+
+#include "server/command_line.h"
+
+namespace hydrant::server {
+namespace {
+
+void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
+  app.add_option("--max_num_seqs", options.max_num_seqs, "Most requests that run at once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max_batched_tokens", options.max_batched_tokens,
+                 "Most tokens of a step: the decodes and the chunks of prompts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max_queue", options.max_queue,
+                 "Most requests that wait; beyond, RESOURCE_EXHAUSTED")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void AddEvictionFlags(CLI::App& app, engine::EvictionDefaults& eviction) {
+  app.add_option("--eviction", eviction.policy,
+                 "For requests that say nothing: full, window, streaming or h2o")
+      ->transform(EvictionPolicyNames().description(""))
+      ->type_name("POLICY")
+      ->default_str("h2o");
+  CLI::Option* tokens =
+      app.add_option_function<int32_t>(
+             "--budget_tokens", [&eviction](int32_t budget) { eviction.budget_tokens = budget; },
+             "Tokens that an evicting policy keeps, for requests that say nothing")
+          ->check(CLI::PositiveNumber)
+          ->type_name("INT")
+          ->default_str("1024");
+  app.add_option_function<float>(
+         "--budget_ratio",
+         [&eviction](float ratio) {
+           eviction.budget_ratio = ratio;
+           eviction.budget_tokens.reset();
+         },
+         "The same as a share of prompt + max_tokens, in (0, 1]")
+      ->check(CLI::Range(0.0, 1.0) & CLI::PositiveNumber)
+      ->type_name("FLOAT")
+      ->excludes(tokens);
+}
+
+}  // namespace
+
+std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>& args) {
+  ServeOptions options;
+  CLI::App app(
+      "Serves a model over gRPC (hydrant.v1.Generation, health, reflection) with metrics for "
+      "Prometheus.\nEvery flag is also read from the environment (HYDRANT_MAX_QUEUE=100) and from "
+      "--config (max_queue = 100); the command line wins, then the environment.",
+      "hydrant serve");
+  AddModelFlags(app, options.engine);
+  app.get_option("--model")->required();
+  app.add_option("--model_name", options.engine.model_name,
+                 "The model's name for clients; default: from the path")
+      ->type_name("NAME");
+  app.add_option("--listen", options.listen, "Where gRPC listens: host:port or unix:/path")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  app.add_option("--metrics_listen", options.metrics_listen,
+                 "Where Prometheus scrapes /metrics: host:port or off")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  AddSchedulingFlags(app, options.engine);
+  AddEvictionFlags(app, options.engine.eviction);
+  double drain_seconds = options.drain_timeout.count();
+  app.add_option("--drain_timeout", drain_seconds,
+                 "Seconds that running requests get after SIGTERM")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--metrics_compat",
+         [&options](const std::string&) { options.metric_names = MetricNames::kVllm; },
+         "vllm: metrics under vLLM's names (vllm:num_requests_running) instead of hydrant_...")
+      ->check(CLI::IsMember({"vllm"}))
+      ->type_name("NAMES");
+  app.set_config("--config", "", "A file of lines \"flag = value\"");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+
+  if (const auto exit_code = ParseFlags(app, WithEnvironment(app, args))) return *exit_code;
+  options.drain_timeout = std::chrono::duration<double>(drain_seconds);
+  options.description = DescribeFlags(app);
+  return options;
+}
+
+}  // namespace hydrant::server

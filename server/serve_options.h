@@ -1,0 +1,30 @@
+// The flags of `hydrant serve`, parsed once.
+
+#ifndef HYDRANT_SERVER_SERVE_OPTIONS_H_
+#define HYDRANT_SERVER_SERVE_OPTIONS_H_
+
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/metrics.h"
+
+namespace hydrant::server {
+
+struct ServeOptions {
+  engine::EngineOptions engine;
+  std::string listen = "0.0.0.0:50051";
+  std::string metrics_listen = "0.0.0.0:9400";  // "off": none
+  std::chrono::duration<double> drain_timeout{30};
+  MetricNames metric_names = MetricNames::kHydrant;
+  std::string description;  // the effective configuration, a flag a line
+};
+
+// Options, or the exit code when there is nothing to serve (--help, or an error, both printed).
+std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>& args);
+
+}  // namespace hydrant::server
+
+#endif  // HYDRANT_SERVER_SERVE_OPTIONS_H_

@@ -1,0 +1,136 @@
+#include "server/serve_options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace hydrant::server {
+namespace {
+
+ServeOptions Parse(const std::vector<std::string>& args) {
+  auto parsed = ParseServeOptions(args);
+  EXPECT_TRUE(std::holds_alternative<ServeOptions>(parsed))
+      << "exit code " << std::get<int>(parsed);
+  return std::get<ServeOptions>(parsed);
+}
+
+// The exit code, and what went to stderr.
+int Refused(const std::vector<std::string>& args, std::string& message) {
+  testing::internal::CaptureStderr();
+  auto parsed = ParseServeOptions(args);
+  message = testing::internal::GetCapturedStderr();
+  const int* code = std::get_if<int>(&parsed);
+  return code == nullptr ? -1 : *code;
+}
+
+class ScopedEnvironment {
+ public:
+  ScopedEnvironment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~ScopedEnvironment() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(ServeOptionsTest, Defaults) {
+  const ServeOptions options = Parse({"--model", "m.gguf"});
+  EXPECT_EQ(options.engine.model_path, "m.gguf");
+  EXPECT_EQ(options.listen, "0.0.0.0:50051");
+  EXPECT_EQ(options.metrics_listen, "0.0.0.0:9400");
+  EXPECT_EQ(options.engine.kv_cache_bytes, 0);
+  EXPECT_EQ(options.engine.kv_dtype, kernels::KvDType::kBF16);
+  EXPECT_FALSE(options.engine.weight_dtype);
+  EXPECT_EQ(options.engine.eviction.policy, engine::EvictionPolicyKind::kH2O);
+  EXPECT_EQ(options.engine.eviction.budget_tokens, 1024);
+  EXPECT_FALSE(options.engine.eviction.budget_ratio);
+  EXPECT_EQ(options.drain_timeout.count(), 30);
+  EXPECT_EQ(options.metric_names, MetricNames::kHydrant);
+}
+
+TEST(ServeOptionsTest, EveryFlag) {
+  const ServeOptions options =
+      Parse({"--model=m", "--model_name=name", "--listen=127.0.0.1:1", "--metrics_listen=off",
+             "--device=cpu", "--threads=3", "--weight_dtype=bf16", "--kv_cache_dtype=f32",
+             "--kv_cache_bytes=100MB", "--max_num_seqs=7", "--max_batched_tokens=64",
+             "--max_queue=5", "--max_model_len=2048", "--eviction=streaming", "--budget_ratio=0.25",
+             "--drain_timeout=1.5", "--metrics_compat=vllm"});
+  EXPECT_EQ(options.engine.model_name, "name");
+  EXPECT_EQ(options.listen, "127.0.0.1:1");
+  EXPECT_EQ(options.metrics_listen, "off");
+  EXPECT_EQ(options.engine.device, "cpu");
+  EXPECT_EQ(options.engine.threads, 3);
+  EXPECT_EQ(options.engine.weight_dtype, kernels::WeightDType::kBF16);
+  EXPECT_EQ(options.engine.kv_dtype, kernels::KvDType::kF32);
+  EXPECT_EQ(options.engine.kv_cache_bytes, 100'000'000);
+  EXPECT_EQ(options.engine.max_num_seqs, 7);
+  EXPECT_EQ(options.engine.max_batched_tokens, 64);
+  EXPECT_EQ(options.engine.max_queue, 5);
+  EXPECT_EQ(options.engine.max_model_len, 2048);
+  EXPECT_EQ(options.engine.eviction.policy, engine::EvictionPolicyKind::kStreaming);
+  EXPECT_FALSE(options.engine.eviction.budget_tokens);
+  EXPECT_EQ(options.engine.eviction.budget_ratio, 0.25f);
+  EXPECT_EQ(options.drain_timeout.count(), 1.5);
+  EXPECT_EQ(options.metric_names, MetricNames::kVllm);
+}
+
+TEST(ServeOptionsTest, CommandLineThenEnvironmentThenFile) {
+  const std::string path = testing::TempDir() + "/serve_options_test.conf";
+  std::ofstream(path) << "max_queue = 1\nmax_num_seqs = 2\nthreads = 3\nkv_cache_bytes = 1GiB\n";
+  const ScopedEnvironment queue("HYDRANT_MAX_QUEUE", "10");
+  const ScopedEnvironment seqs("HYDRANT_MAX_NUM_SEQS", "20");
+  const ScopedEnvironment model("HYDRANT_MODEL", "from_environment");
+  const ServeOptions options = Parse({"--config", path, "--max_queue", "100"});
+  EXPECT_EQ(options.engine.model_path, "from_environment");
+  EXPECT_EQ(options.engine.max_queue, 100);
+  EXPECT_EQ(options.engine.max_num_seqs, 20);
+  EXPECT_EQ(options.engine.threads, 3);
+  EXPECT_EQ(options.engine.kv_cache_bytes, int64_t{1} << 30);
+}
+
+TEST(ServeOptionsTest, DescribesWhatIsInEffect) {
+  const std::string text =
+      Parse({"--model=m", "--max_queue=9", "--kv_cache_bytes=4GiB"}).description;
+  EXPECT_NE(text.find("--max_queue=9\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("--kv_cache_bytes=4GiB\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("--budget_tokens=1024  (default)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("--eviction=h2o  (default)\n"), std::string::npos) << text;
+}
+
+TEST(ServeOptionsTest, ErrorsNameTheFlag) {
+  const std::string path = testing::TempDir() + "/serve_options_test_bad.conf";
+  std::ofstream(path) << "max_queues = 1\n";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
+      {{}, "--model"},
+      {{"--model=m", "--kv_cache_bytes=lots"}, "--kv_cache_bytes"},
+      {{"--model=m", "--max_queue=0"}, "--max_queue"},
+      {{"--model=m", "--max_queue=x"}, "--max_queue"},
+      {{"--model=m", "--max_num_seqs=99999999999"}, "--max_num_seqs"},
+      {{"--model=m", "--eviction=lru"}, "--eviction"},
+      {{"--model=m", "--budget_ratio=1.5"}, "--budget_ratio"},
+      {{"--model=m", "--budget_ratio=0"}, "--budget_ratio"},
+      {{"--model=m", "--budget_ratio=0.5", "--budget_tokens=3"}, "--budget_"},
+      {{"--model=m", "--weight_dtype=int3"}, "--weight_dtype"},
+      {{"--model=m", "--drain_timeout=-1"}, "--drain_timeout"},
+      {{"--model=m", "--no_such_flag"}, "--no_such_flag"},
+      {{"--model=m", "--config", path}, "max_queues"},
+      {{"--model=m", "--config", path + ".none"}, ".none"},
+  };
+  for (const auto& [args, name] : table) {
+    std::string message;
+    EXPECT_EQ(Refused(args, message), 2) << name;
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  }
+}
+
+TEST(ServeOptionsTest, HelpIsNoError) {
+  testing::internal::CaptureStdout();
+  auto parsed = ParseServeOptions({"--help"});
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("--kv_cache_bytes"), std::string::npos);
+  ASSERT_TRUE(std::holds_alternative<int>(parsed));
+  EXPECT_EQ(std::get<int>(parsed), 0);
+}
+
+}  // namespace
+}  // namespace hydrant::server
