@@ -36,7 +36,7 @@ class JudgedSequence {
     ForEachHead([&](int layer, int head) {
       for (const ScoredPosition& token : Scored(layer, head)) {
         const double score = Naive(layer, head, token.position).score;
-        ASSERT_NEAR(token.score, score, tolerance * (1.0 + score)) << "position " << token.position;
+        ASSERT_NEAR(token.score, score, 1e-4 * (1.0 + score)) << "position " << token.position;
       }
     });
   }
