@@ -50,25 +50,20 @@ struct F32Kv {
   HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
 };
 
-// Without bf16 instructions, queries and probabilities stay f32.
+// Queries and probabilities are rounded too; without bf16 instructions they are then kept as f32.
 struct BF16Kv {
   typedef BF16Pairs Vector;
   typedef NarrowF Operand;
   static constexpr int kPerStep = 2;
-  static constexpr bool kNarrow = sizeof(Operand) == 2;
-  static constexpr int kKeyBlocks = kNarrow ? 4 : kParts == 1 ? 3 : 1;
-  static constexpr int kValueVectors = kNarrow ? 4 : kParts == 1 ? 2 : 1;
+  static constexpr bool kNarrow = true;
+  static constexpr bool kPaired = sizeof(Operand) == 2;  // a pair takes one register, not two
+  static constexpr int kKeyBlocks = kPaired ? 4 : kParts == 1 ? 3 : 1;
+  static constexpr int kValueVectors = kPaired ? 4 : kParts == 1 ? 2 : 1;
   HYDRANT_INLINE Vector Load(const void* from) { return LoadPairs(from); }
   HYDRANT_INLINE Vector Broadcast(const Operand* from) { return BroadcastPair(from); }
   HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return DotPairs(a, b, sum); }
   HYDRANT_INLINE Vector First(Vector v) { return FirstOnly(v); }
-  HYDRANT_INLINE void Store(Operand* to, F16 v) {
-    if constexpr (kNarrow) {
-      StoreNarrow(to, v);
-    } else {
-      StoreF(to, v);
-    }
-  }
+  HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreNarrow(to, v); }
 };
 
 HYDRANT_INLINE int64_t PadHeadDim(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
