@@ -33,7 +33,7 @@ std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* backend : {"reference", "portable", "avx2", "avx512"}) {
+  for (const char* backend : {"reference", "portable", "avx2", "avx512", "avx512bf16"}) {
     if (MakeBackend(backend) == nullptr) {
       std::printf("backend %s is not available on this machine\n", backend);
       continue;
