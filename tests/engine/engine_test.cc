@@ -1,141 +1,22 @@
-// The engine through its public API, on a small checkpoint: streams, batch invariance, overload,
-// cancelling, deadlines, draining.
+// The engine through its public API, on a small checkpoint: streams, overload, cancelling,
+// deadlines, draining.
 
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
-#include "engine/tokenizer/tokenizer.h"
+#include "tests/engine/engine_driver.h"
 
 namespace hydrant::engine {
 namespace {
-
-// What a request's sink saw, and a way to wait for its end.
-struct Stream {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<PromptInfo> info;
-  std::vector<Delta> deltas;
-  std::optional<Finished> finished;
-  std::optional<absl::Status> error;
-
-  bool done() const { return finished.has_value() || error.has_value(); }
-  void Wait() {
-    std::unique_lock lock(mutex);
-    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(120), [&] { return done(); }));
-  }
-  void WaitForDelta() {
-    std::unique_lock lock(mutex);
-    ASSERT_TRUE(
-        ended.wait_for(lock, std::chrono::seconds(120), [&] { return done() || !deltas.empty(); }));
-  }
-  std::vector<int32_t> tokens() const {
-    std::vector<int32_t> ids;
-    for (const Delta& d : deltas) ids.insert(ids.end(), d.token_ids.begin(), d.token_ids.end());
-    return ids;
-  }
-  std::string text() const {
-    std::string all;
-    for (const Delta& d : deltas) all += d.text;
-    return all;
-  }
-};
-
-class RecordingSink : public ResponseSink {
- public:
-  explicit RecordingSink(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
-  void OnPromptInfo(PromptInfo info) override {
-    std::lock_guard lock(stream_->mutex);
-    EXPECT_TRUE(stream_->deltas.empty() && !stream_->info);
-    stream_->info = std::move(info);
-  }
-  void OnDelta(Delta delta) override {
-    std::lock_guard lock(stream_->mutex);
-    EXPECT_TRUE(stream_->info && !stream_->done());
-    stream_->deltas.push_back(std::move(delta));
-    stream_->ended.notify_all();
-  }
-  void OnFinished(Finished finished) override {
-    std::lock_guard lock(stream_->mutex);
-    EXPECT_FALSE(stream_->done());
-    stream_->finished = std::move(finished);
-    stream_->ended.notify_all();
-  }
-  void OnError(absl::Status status) override {
-    std::lock_guard lock(stream_->mutex);
-    EXPECT_FALSE(stream_->done());
-    stream_->error = std::move(status);
-    stream_->ended.notify_all();
-  }
-
- private:
-  std::shared_ptr<Stream> stream_;
-};
-
-EngineOptions Options() {
-  EngineOptions options;
-  options.model_path = HYDRANT_TEST_DATA "/golden/llama-gqa";
-  options.threads = 2;
-  options.kv_cache_bytes = 8 << 20;
-  options.max_num_seqs = 64;
-  options.max_batched_tokens = 128;
-  return options;
-}
-
-std::unique_ptr<Engine> LoadEngine(const EngineOptions& options,
-                                   std::shared_ptr<EngineObserver> observer = nullptr) {
-  auto engine = Engine::Load(options, std::move(observer), [](std::string_view, double) {});
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return engine.ok() ? *std::move(engine) : nullptr;
-}
-
-std::vector<int32_t> RandomPrompt(int n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> ids(n);
-  for (int32_t& id : ids) id = 3 + static_cast<int32_t>(random() % 600);
-  return ids;
-}
-
-GenerateRequest Request(std::vector<int32_t> prompt, int max_tokens) {
-  GenerateRequest request;
-  request.input = std::move(prompt);
-  request.sampling.temperature = 0;
-  request.stopping.max_tokens = max_tokens;
-  request.stopping.ignore_eos = true;
-  return request;
-}
-
-std::shared_ptr<Stream> Submit(
-    Engine& engine, GenerateRequest request,
-    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) {
-  auto stream = std::make_shared<Stream>();
-  const absl::Status status =
-      engine.Submit(std::move(request), std::make_unique<RecordingSink>(stream), deadline);
-  EXPECT_TRUE(status.ok()) << status;
-  return stream;
-}
-
-absl::Status TrySubmit(Engine& engine, GenerateRequest request) {
-  return engine.Submit(std::move(request),
-                       std::make_unique<RecordingSink>(std::make_shared<Stream>()));
-}
-
-void ExpectAllFree(const Engine& engine) {
-  const LoadStats load = engine.load();
-  EXPECT_EQ(load.running, 0);
-  EXPECT_EQ(load.waiting, 0);
-  EXPECT_EQ(load.kv_blocks_free, load.kv_blocks_total);
-}
 
 TEST(EngineTest, OneStreamSaysWhatItIsAndEndsOnce) {
   const auto engine = LoadEngine(Options());
@@ -247,68 +128,6 @@ TEST(EngineTest, StopTokensEndTheStream) {
   EXPECT_EQ(std::get<int32_t>(stream->finished->matched), whole->tokens()[4]);
   EXPECT_LE(stream->tokens().size(), 5u);
 }
-
-// 64 requests of mixed policies, lengths, sampling and arrival times, each token for token what it
-// is alone; in int8 and bf16 KV, and in f32.
-class BatchInvarianceTest
-    : public ::testing::TestWithParam<std::pair<kernels::WeightDType, kernels::KvDType>> {};
-
-TEST_P(BatchInvarianceTest, SixtyFourAtOnceAreEachWhatTheyAreAlone) {
-  EngineOptions options = Options();
-  options.weight_dtype = GetParam().first;
-  options.kv_dtype = GetParam().second;
-  std::vector<GenerateRequest> requests;
-  std::mt19937 random(17);
-  for (int i = 0; i < 64; ++i) {
-    GenerateRequest request =
-        Request(RandomPrompt(1 + random() % 200, 100 + i), 10 + random() % 60);
-    const EvictionPolicyKind kinds[] = {EvictionPolicyKind::kFull, EvictionPolicyKind::kWindow,
-                                        EvictionPolicyKind::kStreaming, EvictionPolicyKind::kH2O};
-    request.eviction.policy = kinds[i % 4];
-    if (i % 4 != 0) request.eviction.budget_tokens = 8 + random() % 60;
-    if (i % 3 == 1) {
-      request.sampling.temperature = 0.9f;
-      request.sampling.top_p = 0.95f;
-      request.sampling.seed = i;
-    }
-    requests.push_back(request);
-  }
-
-  std::vector<std::vector<int32_t>> alone;
-  {
-    EngineOptions quiet = options;
-    quiet.threads = 1;
-    quiet.max_batched_tokens = 64;  // other chunks, too
-    const auto engine = LoadEngine(quiet);
-    for (const GenerateRequest& request : requests) {
-      const auto stream = Submit(*engine, request);
-      stream->Wait();
-      alone.push_back(stream->tokens());
-    }
-  }
-  options.kv_cache_bytes = 2 << 20;  // FULL ones are preempted
-  const auto engine = LoadEngine(options);
-  std::vector<std::shared_ptr<Stream>> streams;
-  for (const GenerateRequest& request : requests) {
-    streams.push_back(Submit(*engine, request));
-    if (streams.size() % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  }
-  for (size_t i = 0; i < streams.size(); ++i) {
-    streams[i]->Wait();
-    ASSERT_TRUE(streams[i]->finished) << *streams[i]->error;
-    EXPECT_EQ(streams[i]->tokens(), alone[i]) << "request " << i;
-    if (i % 4 != 0) {
-      EXPECT_EQ(streams[i]->finished->usage.preemptions, 0);
-    }
-  }
-  ExpectAllFree(*engine);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    DTypes, BatchInvarianceTest,
-    ::testing::Values(std::pair{kernels::WeightDType::kF32, kernels::KvDType::kF32},
-                      std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kBF16},
-                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16}));
 
 TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
   EngineOptions options = Options();
