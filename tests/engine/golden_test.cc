@@ -31,16 +31,19 @@ std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-std::vector<Case> Cases() {
+// llama-mqa-bias: one KV head, biases everywhere, an explicit head size, linear RoPE scaling, f16.
+const std::vector<std::string> kTraced = {"llama-gqa", "llama-spm-bf16", "llama3-rope"};
+const std::vector<std::string> kAll = {"llama-gqa", "llama-spm-bf16", "llama3-rope",
+                                       "llama-mqa-bias"};
+
+std::vector<Case> Cases(const std::vector<std::string>& checkpoints) {
   std::vector<Case> cases;
   for (const char* backend : {"reference", "portable", "avx2", "avx512", "avx512bf16"}) {
     if (MakeBackend(backend) == nullptr) {
       std::printf("backend %s is not available on this machine\n", backend);
       continue;
     }
-    for (const char* name : {"llama-gqa", "llama-spm-bf16", "llama3-rope"}) {
-      cases.push_back({name, backend});
-    }
+    for (const std::string& name : checkpoints) cases.push_back({name, backend});
   }
   return cases;
 }
@@ -95,6 +98,8 @@ class GoldenTest : public ::testing::TestWithParam<Case> {
   LoadedModel loaded_;
 };
 
+class GoldenTraceTest : public GoldenTest {};
+
 TEST_P(GoldenTest, LogitsLogprobsAndGreedyTokens) {
   std::vector<DriverRequest> requests;
   for (const auto& expected : golden_["generate"]) {
@@ -126,7 +131,7 @@ TEST_P(GoldenTest, LogitsLogprobsAndGreedyTokens) {
   }
 }
 
-TEST_P(GoldenTest, EvictionTracesInEveryChunkSize) {
+TEST_P(GoldenTraceTest, EvictionTracesInEveryChunkSize) {
   const auto requests = H2oRequests();
   ASSERT_FALSE(requests.empty());
   for (int32_t chunk : {1, 7, 64, kMaxRows}) {
@@ -139,7 +144,7 @@ TEST_P(GoldenTest, EvictionTracesInEveryChunkSize) {
   }
 }
 
-TEST_P(GoldenTest, EvictionTracesInAMixedBatchOf16) {
+TEST_P(GoldenTraceTest, EvictionTracesInAMixedBatchOf16) {
   auto requests = H2oRequests();
   const size_t traces = requests.size();
   for (size_t i = 0; requests.size() < 16; ++i) {
@@ -160,7 +165,7 @@ TEST_P(GoldenTest, EvictionTracesInAMixedBatchOf16) {
 
 // FULL neighbours outgrow the pool and are preempted; the bounded ones never are, and the
 // recomputed ones say what they said undisturbed.
-TEST_P(GoldenTest, EvictionTracesUnderPreemptionOfNeighbours) {
+TEST_P(GoldenTraceTest, EvictionTracesUnderPreemptionOfNeighbours) {
   LoadedModel tight(folder_, MakeBackend(GetParam().backend), kernels::WeightDType::kF32,
                     kernels::KvDType::kF32, kMaxRows, 700);
   auto requests = H2oRequests();
@@ -197,7 +202,8 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases(kAll)), CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTraceTest, ::testing::ValuesIn(Cases(kTraced)), CaseName);
 
 }  // namespace
 }  // namespace hydrant::engine
