@@ -1,8 +1,11 @@
 #include "server/command_line.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <istream>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +29,39 @@ bool IsGiven(const std::string& flag, const std::vector<std::string>& args) {
   return false;
 }
 
+bool IsExcluded(const CLI::Option& option, const std::vector<std::string>& args) {
+  for (const CLI::Option* other : option.get_excludes()) {
+    for (const std::string& flag : other->get_lnames()) {
+      if (IsGiven(flag, args)) return true;
+    }
+  }
+  return false;
+}
+
+bool IsExcludedByParsed(const CLI::Option& option) {
+  const auto excludes = option.get_excludes();
+  return std::any_of(excludes.begin(), excludes.end(),
+                     [](const CLI::Option* other) { return other->count() > 0; });
+}
+
+// Leaves out of the file what flags that were parsed before it exclude.
+class ConfigFile : public CLI::ConfigBase {
+ public:
+  explicit ConfigFile(const CLI::App& app) : app_(app) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigBase::from_config(input);
+    std::erase_if(items, [&](const CLI::ConfigItem& item) {
+      const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
+      return option != nullptr && IsExcludedByParsed(*option);
+    });
+    return items;
+  }
+
+ private:
+  const CLI::App& app_;
+};
+
 }  // namespace
 
 std::optional<int> ParseFlags(CLI::App& app, std::vector<std::string> args) {
@@ -39,14 +75,22 @@ std::optional<int> ParseFlags(CLI::App& app, std::vector<std::string> args) {
 }
 
 std::vector<std::string> WithEnvironment(const CLI::App& app, std::vector<std::string> args) {
+  const std::vector<std::string> given = args;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& flag : option->get_lnames()) {
       const char* value = std::getenv(EnvironmentName(flag).c_str());
-      if (flag == "help" || value == nullptr || IsGiven(flag, args)) continue;
+      if (flag == "help" || value == nullptr || *value == '\0') continue;
+      if (IsGiven(flag, given) || IsExcluded(*option, given)) continue;
       args.push_back(absl::StrCat("--", flag, "=", value));
     }
   }
   return args;
+}
+
+void AddConfigFile(CLI::App& app) {
+  app.set_config("--config", "", "A file of lines \"flag = value\"");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.config_formatter(std::make_shared<ConfigFile>(app));
 }
 
 std::string DescribeFlags(const CLI::App& app) {
@@ -56,7 +100,7 @@ std::string DescribeFlags(const CLI::App& app) {
     const std::string& name = option->get_lnames()[0];
     if (option->count() > 0) {
       absl::StrAppend(&text, "  --", name, "=", CLI::detail::join(option->results(), ","), "\n");
-    } else if (!option->get_default_str().empty()) {
+    } else if (!option->get_default_str().empty() && !IsExcludedByParsed(*option)) {
       absl::StrAppend(&text, "  --", name, "=", option->get_default_str(), "  (default)\n");
     }
   }
@@ -120,13 +164,20 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
       ->capture_default_str();
 }
 
-CLI::CheckedTransformer EvictionPolicyNames() {
-  return CLI::CheckedTransformer(
-      std::map<std::string, EvictionPolicyKind>{{"full", EvictionPolicyKind::kFull},
-                                                {"window", EvictionPolicyKind::kWindow},
-                                                {"streaming", EvictionPolicyKind::kStreaming},
-                                                {"h2o", EvictionPolicyKind::kH2O}},
-      CLI::ignore_case);
+CLI::Option* AddEvictionPolicy(CLI::App& app, std::function<void(EvictionPolicyKind)> set,
+                               const std::string& help) {
+  const std::map<std::string, EvictionPolicyKind> policies = {
+      {"full", EvictionPolicyKind::kFull},
+      {"window", EvictionPolicyKind::kWindow},
+      {"streaming", EvictionPolicyKind::kStreaming},
+      {"h2o", EvictionPolicyKind::kH2O}};
+  return app
+      .add_option_function<std::string>(
+          "--eviction",
+          [policies, set = std::move(set)](const std::string& name) { set(policies.at(name)); },
+          help)
+      ->transform(CLI::IsMember(policies, CLI::ignore_case).description(""))
+      ->type_name("POLICY");
 }
 
 }  // namespace hydrant::server

@@ -1,13 +1,15 @@
 // What the commands' flags have in common. Includes CLI11: for the sources of commands only.
 //
 // A flag of `serve` is also read from the environment (--max_queue: HYDRANT_MAX_QUEUE) and from the
-// file of --config ("max_queue = 100"). The command line wins, then the environment, then the file.
+// file of --config ("max_queue = 100"). The command line wins, then the environment, then the file;
+// what wins also puts out the flags that it excludes.
 
 #ifndef HYDRANT_SERVER_COMMAND_LINE_H_
 #define HYDRANT_SERVER_COMMAND_LINE_H_
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +22,12 @@ namespace hydrant::server {
 // done with that: 0 after --help, 2 after an error, which was printed to stderr.
 std::optional<int> ParseFlags(CLI::App& app, std::vector<std::string> args);
 
-// Adds `--name=value` for each option of `app` that the environment has and `args` has not.
+// Adds `--name=value` for each option of `app` that the environment has, not empty, and `args` has
+// not, nor a flag that excludes it.
 std::vector<std::string> WithEnvironment(const CLI::App& app, std::vector<std::string> args);
+
+// Adds --config FILE.
+void AddConfigFile(CLI::App& app);
 
 // "--name=value" lines of every option in effect, marking what was left at its default.
 std::string DescribeFlags(const CLI::App& app);
@@ -33,8 +39,9 @@ CLI::Option* AddByteSize(CLI::App& app, const std::string& name, int64_t& target
 // Flags that say how a model is loaded: of `serve` and of the local commands.
 void AddModelFlags(CLI::App& app, engine::EngineOptions& options);
 
-// full, window, streaming, h2o.
-CLI::CheckedTransformer EvictionPolicyNames();
+// Adds --eviction: full, window, streaming, h2o.
+CLI::Option* AddEvictionPolicy(CLI::App& app, std::function<void(engine::EvictionPolicyKind)> set,
+                               const std::string& help);
 
 }  // namespace hydrant::server
 

@@ -40,6 +40,13 @@ void PrintHelp(FILE* out) {
       "  hydrant generate --model model.gguf --eviction h2o --budget_tokens 256 \"Once\"\n");
 }
 
+// `exit_code`, or an error when what was printed did not all arrive.
+int CheckOutput(int exit_code) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return exit_code;
+  std::fprintf(stderr, "hydrant: standard output cannot be written: full, or closed\n");
+  return exit_code != 0 ? exit_code : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,11 +58,12 @@ int main(int argc, char** argv) {
   const std::string_view name = arguments[0];
   if (name == "--help" || name == "-h" || name == "help") {
     PrintHelp(stdout);
-    return 0;
+    return CheckOutput(0);
   }
-  if (name == "--version") return hydrant::server::Version({});
+  if (name == "--version") return CheckOutput(hydrant::server::Version({}));
   for (const Command& command : kCommands) {
-    if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    if (name != command.name) continue;
+    return CheckOutput(command.run({arguments.begin() + 1, arguments.end()}));
   }
   std::fprintf(stderr, "hydrant: unknown command '%s'; hydrant --help lists them\n",
                arguments[0].c_str());

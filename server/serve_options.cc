@@ -1,9 +1,24 @@
 #include "server/serve_options.h"
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "server/command_line.h"
 
 namespace hydrant::server {
 namespace {
+
+constexpr double kMaxDrainSeconds = 24 * 60 * 60;
+
+// As CLI::Range, but not-a-number is outside.
+CLI::Validator NumberIn(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= low && value <= high) return std::string();
+        return absl::StrCat("'", text, "' is not a number from ", low, " to ", high);
+      },
+      absl::StrCat("in [", low, " - ", high, "]"));
+}
 
 void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
   app.add_option("--max_num_seqs", options.max_num_seqs, "Most requests that run at once")
@@ -20,10 +35,9 @@ void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
 }
 
 void AddEvictionFlags(CLI::App& app, engine::EvictionDefaults& eviction) {
-  app.add_option("--eviction", eviction.policy,
-                 "For requests that say nothing: full, window, streaming or h2o")
-      ->transform(EvictionPolicyNames().description(""))
-      ->type_name("POLICY")
+  AddEvictionPolicy(
+      app, [&eviction](engine::EvictionPolicyKind policy) { eviction.policy = policy; },
+      "For requests that say nothing: full, window, streaming or h2o")
       ->default_str("h2o");
   CLI::Option* tokens =
       app.add_option_function<int32_t>(
@@ -39,9 +53,38 @@ void AddEvictionFlags(CLI::App& app, engine::EvictionDefaults& eviction) {
            eviction.budget_tokens.reset();
          },
          "The same as a share of prompt + max_tokens, in (0, 1]")
-      ->check(CLI::Range(0.0, 1.0) & CLI::PositiveNumber)
+      ->check(NumberIn(0, 1) & CLI::PositiveNumber)
       ->type_name("FLOAT")
       ->excludes(tokens);
+  app.add_option("--min_budget_tokens", eviction.min_budget_tokens,
+                 "Least budget that an evicting request may have; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max_budget_tokens", eviction.max_budget_tokens,
+                 "Most budget that an evicting request may have; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+// Limits that refuse each other, or every request that names no budget, are a mistake.
+void CheckBudgetLimits(const engine::EvictionDefaults& eviction) {
+  const int32_t low = eviction.min_budget_tokens;
+  const int32_t high = eviction.max_budget_tokens;
+  if (high > 0 && low > high) {
+    throw CLI::ValidationError("--min_budget_tokens",
+                               absl::StrCat(low, " is above --max_budget_tokens, ", high));
+  }
+  if (!eviction.budget_tokens) return;
+  const int32_t budget = *eviction.budget_tokens;
+  constexpr char kWhy[] = ": requests that say nothing would be refused";
+  if (budget < low) {
+    throw CLI::ValidationError("--budget_tokens",
+                               absl::StrCat(budget, " is below --min_budget_tokens, ", low, kWhy));
+  }
+  if (high > 0 && budget > high) {
+    throw CLI::ValidationError("--budget_tokens",
+                               absl::StrCat(budget, " is above --max_budget_tokens, ", high, kWhy));
+  }
 }
 
 }  // namespace
@@ -70,7 +113,7 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
   double drain_seconds = options.drain_timeout.count();
   app.add_option("--drain_timeout", drain_seconds,
                  "Seconds that running requests get after SIGTERM")
-      ->check(CLI::NonNegativeNumber)
+      ->check(NumberIn(0, kMaxDrainSeconds))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--metrics_compat",
@@ -78,8 +121,8 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
          "vllm: metrics under vLLM's names (vllm:num_requests_running) instead of hydrant_...")
       ->check(CLI::IsMember({"vllm"}))
       ->type_name("NAMES");
-  app.set_config("--config", "", "A file of lines \"flag = value\"");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  AddConfigFile(app);
+  app.callback([&options] { CheckBudgetLimits(options.engine.eviction); });
 
   if (const auto exit_code = ParseFlags(app, WithEnvironment(app, args))) return *exit_code;
   options.drain_timeout = std::chrono::duration<double>(drain_seconds);

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -90,16 +91,13 @@ void AddStoppingFlags(CLI::App& app, v1::StoppingParams& stopping) {
 }
 
 void AddEvictionFlags(CLI::App& app, v1::EvictionParams& eviction) {
-  app.add_option_function<engine::EvictionPolicyKind>(
-         "--eviction",
-         [&](engine::EvictionPolicyKind policy) {
-           // The kinds are in the API's order, which starts with "unspecified".
-           eviction.set_policy(
-               static_cast<v1::EvictionParams::Policy>(static_cast<int>(policy) + 1));
-         },
-         "full, window, streaming or h2o")
-      ->transform(EvictionPolicyNames().description(""))
-      ->type_name("POLICY");
+  AddEvictionPolicy(
+      app,
+      [&](engine::EvictionPolicyKind policy) {
+        // The kinds are in the API's order, which starts with "unspecified".
+        eviction.set_policy(static_cast<v1::EvictionParams::Policy>(static_cast<int>(policy) + 1));
+      },
+      "full, window, streaming or h2o");
   CLI::Option* tokens = AddField<int32_t>(
       app, "--budget_tokens", [&](int32_t v) { eviction.set_budget_tokens(v); },
       "Tokens the KV cache keeps");
@@ -166,13 +164,20 @@ class Printer {
     if (response.has_prompt_info()) eviction_ = response.prompt_info().eviction();
     if (response.has_delta()) {
       std::fwrite(response.delta().text().data(), 1, response.delta().text().size(), stdout);
-      std::fflush(stdout);
+      Flush();
     }
     if (response.has_finished()) PrintUsage(response.finished());
   }
 
+  // Whether nobody can read the answer any more. From any thread.
+  bool failed() const { return failed_; }
+
  private:
-  void PrintUsage(const v1::Finished& finished) const {
+  void Flush() {
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) failed_ = true;
+  }
+
+  void PrintUsage(const v1::Finished& finished) {
     const v1::Usage& usage = finished.usage();
     const double seconds = usage.decode_seconds();
     // The first token comes with the prompt.
@@ -180,7 +185,7 @@ class Printer {
     std::string policy = v1::EvictionParams::Policy_Name(eviction_.policy());
     if (eviction_.has_budget_tokens()) absl::StrAppend(&policy, " of ", eviction_.budget_tokens());
     std::printf("\n");
-    std::fflush(stdout);
+    Flush();
     std::fprintf(stderr,
                  "[%s: %d prompt + %d tokens, prompt %.2f s, %.1f tokens/s; KV %s: at most %d "
                  "tokens, %s, %d evicted]\n",
@@ -191,11 +196,13 @@ class Printer {
   }
 
   v1::EvictionParams eviction_;
+  std::atomic<bool> failed_ = false;
 };
 
-// Tells the source through `loaded` as soon as it can be cancelled, and owns it meanwhile.
-absl::Status Answer(const GenerateOptions& options, std::promise<GenerateSource*>& loaded) {
-  std::unique_ptr<GenerateSource> source;
+// Hands the source over through `loaded` as soon as it can be cancelled.
+absl::Status Answer(const GenerateOptions& options, Printer& printer,
+                    std::promise<std::shared_ptr<GenerateSource>>& loaded) {
+  std::shared_ptr<GenerateSource> source;
   if (options.server.empty()) {
     auto local = LocalSource(options.engine);
     if (!local.ok()) return local.status();
@@ -203,8 +210,7 @@ absl::Status Answer(const GenerateOptions& options, std::promise<GenerateSource*
   } else {
     source = RemoteSource(options.server);
   }
-  loaded.set_value(source.get());
-  Printer printer;
+  loaded.set_value(source);
   return source->Generate(options.request,
                           [&](const v1::GenerateResponse& response) { printer.Print(response); });
 }
@@ -218,24 +224,33 @@ int Generate(const Arguments& arguments) {
   FillInput(options);
 
   Signals signals;
-  std::promise<GenerateSource*> loaded;
-  std::future<GenerateSource*> source = loaded.get_future();
+  Printer printer;
+  std::promise<std::shared_ptr<GenerateSource>> loaded;
+  std::future<std::shared_ptr<GenerateSource>> loading = loaded.get_future();
   std::future<absl::Status> done =
-      std::async(std::launch::async, [&] { return Answer(options, loaded); });
-  bool cancelled = false;
+      std::async(std::launch::async, [&] { return Answer(options, printer, loaded); });
+  std::shared_ptr<GenerateSource> source;
+  bool interrupted = false;
   while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (!signals.Wait(kPoll)) continue;
-    const bool is_loaded = source.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    if (cancelled || !is_loaded) std::_Exit(kInterrupted);
-    cancelled = true;
-    source.get()->Cancel();
+    const bool signalled = signals.Wait(kPoll).has_value();
+    if (!source && loading.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+      source = loading.get();
+    }
+    if (signalled) {
+      if (interrupted || !source) std::_Exit(kInterrupted);
+      interrupted = true;
+      source->Cancel();
+    } else if (source && printer.failed()) {
+      source->Cancel();
+    }
   }
   const absl::Status status = done.get();
+  if (printer.failed() && !interrupted) return 1;  // main says why
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%shydrant generate: %s: %s\n", cancelled ? "\n" : "",
+  std::fprintf(stderr, "%shydrant generate: %s: %s\n", interrupted ? "\n" : "",
                absl::StatusCodeToString(status.code()).c_str(),
                std::string(status.message()).c_str());
-  return cancelled ? kInterrupted : 1;
+  return interrupted ? kInterrupted : 1;
 }
 
 }  // namespace hydrant::server

@@ -31,6 +31,14 @@ struct InspectOptions {
 
 const char* YesNo(bool value) { return value ? "yes" : "no"; }
 
+// Millions, unless that would round much away.
+std::string FormatCount(int64_t count) {
+  if (count < 1'000'000) return absl::StrCat(count);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f M", static_cast<double>(count) / 1e6);
+  return text;
+}
+
 void PrintModel(const Checkpoint& checkpoint, const engine::Tokenizer& tokenizer) {
   const ModelConfig& config = checkpoint.config();
   std::printf("format          %s\n", std::string(checkpoint.format()).c_str());
@@ -62,8 +70,8 @@ void PrintTensors(const Checkpoint& checkpoint) {
   }
   std::printf("tensors\n");
   for (const auto& [type, total] : by_type) {
-    std::printf("  %-14s%lld, %.1f M numbers\n", type.c_str(),
-                static_cast<long long>(total.tensors), static_cast<double>(total.elements) / 1e6);
+    std::printf("  %-14s%lld of %s numbers\n", type.c_str(), static_cast<long long>(total.tensors),
+                FormatCount(total.elements).c_str());
   }
 }
 
@@ -78,7 +86,7 @@ absl::Status PrintKvCache(const ModelConfig& config, const InspectOptions& optio
   if (!backend.ok()) return backend.status();
   const int32_t length = options.length > 0 ? options.length : config.max_position_embeddings;
   // A bounded sequence holds one token more than its budget while it decodes.
-  const int64_t bounded = std::min<int64_t>(length, options.budget_tokens) + 1;
+  const int64_t bounded = std::min<int64_t>(length, int64_t{options.budget_tokens} + 1);
   std::printf("KV cache of %s: sequences of %d tokens that fit\n",
               FormatByteSize(options.kv_cache_bytes).c_str(), length);
   for (kernels::KvDType dtype : {kernels::KvDType::kF32, kernels::KvDType::kBF16}) {
@@ -104,6 +112,11 @@ absl::Status Run(const InspectOptions& options) {
   if (!checkpoint.ok()) return checkpoint.status();
   auto tokenizer = (*checkpoint)->LoadTokenizer();
   if (!tokenizer.ok()) return tokenizer.status();
+  const int32_t context = (*checkpoint)->config().max_position_embeddings;
+  if (options.length > context) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--length: ", options.length, " is more than the model's context of ", context, " tokens"));
+  }
   PrintModel(**checkpoint, **tokenizer);
   PrintTensors(**checkpoint);
   return PrintKvCache((*checkpoint)->config(), options);

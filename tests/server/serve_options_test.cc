@@ -55,7 +55,8 @@ TEST(ServeOptionsTest, EveryFlag) {
              "--device=cpu", "--threads=3", "--weight_dtype=bf16", "--kv_cache_dtype=f32",
              "--kv_cache_bytes=100MB", "--max_num_seqs=7", "--max_batched_tokens=64",
              "--max_queue=5", "--max_model_len=2048", "--eviction=streaming", "--budget_ratio=0.25",
-             "--drain_timeout=1.5", "--metrics_compat=vllm"});
+             "--min_budget_tokens=32", "--max_budget_tokens=4096", "--drain_timeout=1.5",
+             "--metrics_compat=vllm"});
   EXPECT_EQ(options.engine.model_name, "name");
   EXPECT_EQ(options.listen, "127.0.0.1:1");
   EXPECT_EQ(options.metrics_listen, "off");
@@ -71,6 +72,8 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.engine.eviction.policy, engine::EvictionPolicyKind::kStreaming);
   EXPECT_FALSE(options.engine.eviction.budget_tokens);
   EXPECT_EQ(options.engine.eviction.budget_ratio, 0.25f);
+  EXPECT_EQ(options.engine.eviction.min_budget_tokens, 32);
+  EXPECT_EQ(options.engine.eviction.max_budget_tokens, 4096);
   EXPECT_EQ(options.drain_timeout.count(), 1.5);
   EXPECT_EQ(options.metric_names, MetricNames::kVllm);
 }
@@ -87,6 +90,34 @@ TEST(ServeOptionsTest, CommandLineThenEnvironmentThenFile) {
   EXPECT_EQ(options.engine.max_num_seqs, 20);
   EXPECT_EQ(options.engine.threads, 3);
   EXPECT_EQ(options.engine.kv_cache_bytes, int64_t{1} << 30);
+}
+
+TEST(ServeOptionsTest, WhatWinsPutsOutWhatItExcludes) {
+  const std::string path = testing::TempDir() + "/serve_options_test_excluded.conf";
+  std::ofstream(path) << "budget_tokens = 8\n";
+  {
+    const ScopedEnvironment tokens("HYDRANT_BUDGET_TOKENS", "7");
+    const auto eviction = Parse({"--model=m", "--budget_ratio=0.5"}).engine.eviction;
+    EXPECT_EQ(eviction.budget_ratio, 0.5f);
+    EXPECT_FALSE(eviction.budget_tokens);
+  }
+  const ScopedEnvironment ratio("HYDRANT_BUDGET_RATIO", "0.25");
+  const auto eviction = Parse({"--model=m", "--config", path}).engine.eviction;
+  EXPECT_EQ(eviction.budget_ratio, 0.25f);
+  EXPECT_FALSE(eviction.budget_tokens);
+}
+
+TEST(ServeOptionsTest, AnEmptyVariableIsUnset) {
+  const ScopedEnvironment threads("HYDRANT_THREADS", "");
+  EXPECT_EQ(Parse({"--model=m"}).engine.threads, 0);
+}
+
+TEST(ServeOptionsTest, DescribesTheChosenEviction) {
+  std::string text = Parse({"--model=m", "--eviction=FULL", "--budget_ratio=0.5"}).description;
+  EXPECT_NE(text.find("--eviction=full\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("--budget_ratio=0.5\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("--budget_tokens"), std::string::npos) << text;
+  EXPECT_NE(text.find("--max_budget_tokens=0  (default)\n"), std::string::npos) << text;
 }
 
 TEST(ServeOptionsTest, DescribesWhatIsInEffect) {
@@ -113,6 +144,14 @@ TEST(ServeOptionsTest, ErrorsNameTheFlag) {
       {{"--model=m", "--budget_ratio=0.5", "--budget_tokens=3"}, "--budget_"},
       {{"--model=m", "--weight_dtype=int3"}, "--weight_dtype"},
       {{"--model=m", "--drain_timeout=-1"}, "--drain_timeout"},
+      {{"--model=m", "--drain_timeout=1e300"}, "from 0 to 86400"},
+      {{"--model=m", "--drain_timeout=inf"}, "--drain_timeout"},
+      {{"--model=m", "--drain_timeout=nan"}, "--drain_timeout"},
+      {{"--model=m", "--budget_ratio=nan"}, "--budget_ratio"},
+      {{"--model=m", "--max_budget_tokens=-1"}, "--max_budget_tokens"},
+      {{"--model=m", "--max_budget_tokens=512"}, "--budget_tokens: 1024 is above"},
+      {{"--model=m", "--min_budget_tokens=2000"}, "--budget_tokens: 1024 is below"},
+      {{"--model=m", "--min_budget_tokens=9", "--max_budget_tokens=8"}, "--min_budget_tokens: 9"},
       {{"--model=m", "--no_such_flag"}, "--no_such_flag"},
       {{"--model=m", "--config", path}, "max_queues"},
       {{"--model=m", "--config", path + ".none"}, ".none"},
