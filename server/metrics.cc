@@ -210,7 +210,8 @@ Metrics::Metrics(std::string model_name, MetricNames names)
        {EvictionPolicyKind::kWindow, EvictionPolicyKind::kStreaming, EvictionPolicyKind::kH2O}) {
     series_->evicted_tokens.Add({{"policy", PolicyName(policy)}});
   }
-  for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading"}) {
+  for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
+                             "duplicate_id", "unknown_model", "unimplemented"}) {
     series_->rejected.Add({{"reason", reason}});
   }
 }
@@ -262,9 +263,13 @@ void Metrics::OnRequestEnd(const engine::RequestStats& request) {
   if (request.outcome == RequestOutcome::kCancelled) series_->cancelled.Increment();
   series_->e2e.Observe(request.e2e_seconds);
   series_->queue_time.Observe(usage.queue_seconds);
+  series_->request_prompt_tokens.Observe(usage.prompt_tokens);
+  // A request that ended before its first token has no figures of what comes with it and after.
+  const bool completed =
+      request.outcome == RequestOutcome::kStop || request.outcome == RequestOutcome::kLength;
+  if (!completed && !request.time_to_first_token) return;
   series_->prefill_time.Observe(usage.prefill_seconds);
   series_->decode_time.Observe(usage.decode_seconds);
-  series_->request_prompt_tokens.Observe(usage.prompt_tokens);
   series_->request_generation_tokens.Observe(usage.completion_tokens);
   const double tokens = usage.prompt_tokens + usage.completion_tokens;
   if (tokens > 0) series_->retained_ratio.Observe(1 - usage.evicted_tokens / tokens);

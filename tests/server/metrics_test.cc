@@ -53,6 +53,11 @@ TEST(MetricsTest, AllNamesExistFromTheStart) {
                                 "model_load_progress_ratio gauge"}) {
     EXPECT_TRUE(Has(page, absl::StrCat("# TYPE hydrant_", type_line)));
   }
+  for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
+                             "duplicate_id", "unknown_model", "unimplemented"}) {
+    EXPECT_TRUE(Has(page, absl::StrCat("hydrant_requests_rejected_total{model_name=\"m\",reason=\"",
+                                       reason, "\"} 0")));
+  }
   const std::string vllm = Metrics("m", MetricNames::kVllm).Page();
   EXPECT_TRUE(Has(vllm, "vllm:num_requests_running{model_name=\"m\"} 0"));
   EXPECT_EQ(vllm.find("hydrant_"), std::string::npos);
@@ -106,6 +111,25 @@ TEST(MetricsTest, EveryTerminalStateIsCounted) {
   EXPECT_TRUE(Has(page, "hydrant_requests_cancelled_total{model_name=\"m\"} 1"));
   EXPECT_TRUE(Has(page, "hydrant_e2e_request_latency_seconds_count{model_name=\"m\"} 5"));
   EXPECT_TRUE(Has(page, "hydrant_request_kv_retained_ratio_count{model_name=\"m\"} 0"));
+}
+
+TEST(MetricsTest, OnlyPhasesThatWereReachedAreObserved) {
+  Metrics metrics("m", MetricNames::kHydrant);
+  engine::RequestStats request;
+  request.outcome = engine::RequestOutcome::kCancelled;
+  request.usage.prompt_tokens = 60;
+  metrics.OnRequestEnd(request);  // left the queue
+  std::string page = metrics.Page();
+  for (const char* name : {"request_prefill_time_seconds", "request_decode_time_seconds",
+                           "request_generation_tokens", "request_kv_retained_ratio"}) {
+    EXPECT_TRUE(Has(page, absl::StrCat("hydrant_", name, "_count{model_name=\"m\"} 0")));
+  }
+  EXPECT_TRUE(Has(page, "hydrant_request_prompt_tokens_count{model_name=\"m\"} 1"));
+  request.time_to_first_token = 0.1;
+  metrics.OnRequestEnd(request);  // left while it was answered
+  page = metrics.Page();
+  EXPECT_TRUE(Has(page, "hydrant_request_prefill_time_seconds_count{model_name=\"m\"} 1"));
+  EXPECT_TRUE(Has(page, "hydrant_request_kv_retained_ratio_count{model_name=\"m\"} 1"));
 }
 
 TEST(MetricsTest, CountsWhatTheEngineTells) {
