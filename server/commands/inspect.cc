@@ -70,8 +70,8 @@ void PrintTensors(const Checkpoint& checkpoint) {
   }
   std::printf("tensors\n");
   for (const auto& [type, total] : by_type) {
-    std::printf("  %-14s%lld of %s numbers\n", type.c_str(), static_cast<long long>(total.tensors),
-                FormatCount(total.elements).c_str());
+    std::printf("  %-14s%lld tensors, %s numbers\n", type.c_str(),
+                static_cast<long long>(total.tensors), FormatCount(total.elements).c_str());
   }
 }
 
