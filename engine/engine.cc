@@ -29,16 +29,27 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
       absl::StrCat("device \"", options.device, "\" is not built in; use auto or cpu"));
 }
 
+constexpr int64_t kMaxThreads = 1024;
+// The activations of a pass take memory for each row.
+constexpr int64_t kMaxBatchedTokens = 65536;
+
 absl::Status ValidateOptions(const EngineOptions& o) {
   const auto at_least = [](const char* name, int64_t value, int64_t least) {
     if (value >= least) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(name, " must be at least ", least, ", got ", value));
   };
+  const auto at_most = [](const char* name, int64_t value, int64_t most) {
+    if (value <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be at most ", most, ", got ", value));
+  };
   for (const absl::Status& status : {
            at_least("threads", o.threads, 0),
+           at_most("threads", o.threads, kMaxThreads),
            at_least("kv_cache_bytes", o.kv_cache_bytes, 0),
            at_least("max_num_seqs", o.max_num_seqs, 1),
+           at_most("max_batched_tokens", o.max_batched_tokens, kMaxBatchedTokens),
            at_least("max_queue", o.max_queue, 1),
            at_least("max_model_len", o.max_model_len, 0),
            at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
@@ -150,12 +161,13 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
                               ? std::min(options.max_model_len, config.max_position_embeddings)
                               : config.max_position_embeddings;
   model_options.max_slots = context;
+  // Before the weights are packed, so that a size that cannot be had is told at once.
+  status = take(kv_cache_, KvCache::Create(*backend_, geometry, kv_bytes));
+  if (!status.ok()) return status;
   status = take(model_, Model::Load(*checkpoint_, *backend_, model_options,
                                     [&](double ratio) { progress("packing the weights", ratio); }));
   if (!status.ok()) return status;
   checkpoint_->DropPages();
-  status = take(kv_cache_, KvCache::Create(*backend_, geometry, kv_bytes));
-  if (!status.ok()) return status;
 
   resolver_.generation = checkpoint_->generation_config();
   std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
@@ -261,11 +273,15 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
                                                             : "draining");
     return status;
   }
-  auto active = Prepare(request, id, std::move(sink));
+  // Tokenising a long text for nobody would hold up others.
+  const bool late = deadline && *deadline <= submitted;
+  auto active = late ? absl::DeadlineExceededError("the request's deadline has passed")
+                     : Prepare(request, id, std::move(sink));
   if (!active.ok()) {
     loop_->Unreserve(id);
-    observer_->OnRejected(absl::IsUnimplemented(active.status()) ? "unimplemented"
-                                                                 : "invalid_argument");
+    observer_->OnRejected(late                                     ? "deadline"
+                          : absl::IsUnimplemented(active.status()) ? "unimplemented"
+                                                                   : "invalid_argument");
     return active.status();
   }
   (*active)->submitted = submitted;

@@ -152,7 +152,7 @@ class Engine {
   //   INVALID_ARGUMENT    bad parameter or a prompt that can never fit, naming field and limit
   //   NOT_FOUND           unknown model          ALREADY_EXISTS  id in flight
   //   RESOURCE_EXHAUSTED  queue full (decided before tokenising)
-  //   UNAVAILABLE         draining or dead
+  //   UNAVAILABLE         draining or dead   DEADLINE_EXCEEDED  the deadline has passed already
   virtual absl::Status Submit(
       GenerateRequest request, std::unique_ptr<ResponseSink> sink,
       std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) = 0;

@@ -23,6 +23,11 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(kernels::Backend& backe
                                                          kernels::KvGeometry geometry,
                                                          int64_t bytes) {
   const int64_t block_bytes = static_cast<int64_t>(backend.KvBlockBytes(geometry));
+  if (const int64_t available = AvailableMemoryBytes(); available > 0 && bytes > available) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes: ", bytes,
+                                                   " bytes are more than the ", available,
+                                                   " that this machine or its cgroup has left"));
+  }
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, INT32_MAX / kernels::kBlockSlots);
   if (blocks < 1) {
     return absl::InvalidArgumentError(

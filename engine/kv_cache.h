@@ -21,8 +21,8 @@ int64_t DefaultKvCacheBytes();
 
 class KvCache {
  public:
-  // As many whole blocks as fit in `bytes`. INVALID_ARGUMENT when that is none, naming the least.
-  // `geometry.num_blocks` is set here.
+  // As many whole blocks as fit in `bytes`. INVALID_ARGUMENT when that is none, naming the least,
+  // or when there is less memory than that. `geometry.num_blocks` is set here.
   static absl::StatusOr<std::unique_ptr<KvCache>> Create(kernels::Backend& backend,
                                                          kernels::KvGeometry geometry,
                                                          int64_t bytes);

@@ -113,10 +113,11 @@ absl::Status ValidateEviction(const EvictionParams& e, const EvictionDefaults& d
   }
   const EvictionPolicyKind policy = e.policy.value_or(defaults.policy);
   if (policy == EvictionPolicyKind::kFull &&
-      (e.budget_tokens || e.budget_ratio || e.sink_tokens || e.recent_tokens)) {
+      (e.budget_tokens || e.budget_ratio || e.sink_tokens || e.recent_tokens ||
+       e.min_budget_tokens || e.prefill_eviction == PrefillEviction::kPerChunk)) {
     return absl::InvalidArgumentError(
-        "eviction: FULL keeps every token; budget_tokens, budget_ratio, sink_tokens and "
-        "recent_tokens must be unset");
+        "eviction: FULL keeps every token; budgets, sink_tokens, recent_tokens and PER_CHUNK "
+        "must be unset");
   }
   if (e.budget_tokens && e.budget_ratio) {
     return absl::InvalidArgumentError("eviction: set budget_tokens or budget_ratio, not both");
@@ -167,7 +168,7 @@ absl::StatusOr<int32_t> ResolveBudget(const EvictionParams& e, EvictionPolicyKin
     return Refuse("eviction budget", budget,
                   absl::StrCat("at most this server's ", defaults.max_budget_tokens, " tokens"));
   }
-  return static_cast<int32_t>(std::min<int64_t>(budget, INT32_MAX / 2));
+  return static_cast<int32_t>(std::min<int64_t>(budget, INT32_MAX));
 }
 
 absl::StatusOr<kernels::EvictionPolicy> ResolvePolicy(const EvictionParams& e,
@@ -280,11 +281,7 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
 
   ResolvedRequest resolved;
   const int64_t room = context.max_model_len - n;
-  const bool full =
-      request.eviction.policy.value_or(context.eviction.policy) == EvictionPolicyKind::kFull;
-  // Unset: what is left of the context, and for FULL of the pool (the last token takes no slot).
-  const int64_t fits = full ? std::min(room, std::max<int64_t>(1, context.kv_slots - n + 1)) : room;
-  resolved.max_tokens = request.stopping.max_tokens.value_or(static_cast<int32_t>(fits));
+  resolved.max_tokens = request.stopping.max_tokens.value_or(static_cast<int32_t>(room));
   if (resolved.max_tokens > room) {
     return Refuse("stopping.max_tokens", resolved.max_tokens,
                   absl::StrCat("at most ", room, " for a prompt of ", n,
@@ -293,9 +290,28 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
   resolved.sampling = ResolveSampling(request.sampling, context.generation);
   resolved.output = request.output;
 
+  if (absl::Status status = ResolveEviction(request, n, context, &resolved); !status.ok()) {
+    return status;
+  }
+  // Unset: what is left of the context, and of the pool where no budget keeps below it (the last
+  // token takes no slot).
+  const int64_t fits = std::max<int64_t>(1, context.kv_slots - n + 1);
+  const bool outgrows = !resolved.policy || resolved.policy->budget() >= context.kv_slots;
+  if (!request.stopping.max_tokens && outgrows && resolved.max_tokens > fits) {
+    resolved.max_tokens = static_cast<int32_t>(fits);
+    // A ratio is of the shorter length now.
+    if (absl::Status status = ResolveEviction(request, n, context, &resolved); !status.ok()) {
+      return status;
+    }
+  }
+
   StopConditions& stopping = resolved.stopping;
   stopping.max_tokens = resolved.max_tokens;
-  stopping.min_tokens = std::min(request.stopping.min_tokens.value_or(0), resolved.max_tokens);
+  stopping.min_tokens = request.stopping.min_tokens.value_or(0);
+  if (stopping.min_tokens > resolved.max_tokens) {
+    return Refuse("stopping.min_tokens", stopping.min_tokens,
+                  absl::StrCat("at most the max_tokens that apply, ", resolved.max_tokens));
+  }
   if (!request.stopping.ignore_eos.value_or(false)) {
     stopping.eos_token_ids = context.generation.eos_token_ids;
   }
@@ -303,9 +319,6 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
   stopping.stop = request.stopping.stop;
   stopping.include_stop_str_in_output = request.stopping.include_stop_str_in_output.value_or(false);
 
-  if (absl::Status status = ResolveEviction(request, n, context, &resolved); !status.ok()) {
-    return status;
-  }
   return resolved;
 }
 

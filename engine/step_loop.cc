@@ -26,7 +26,8 @@ ActiveRequest& AsActive(scheduler::Sequence* sequence) {
 StepLoop::StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue,
                    std::string model_name, ModelRunner& runner, KvCache& kv_cache,
                    const Tokenizer& tokenizer, EngineObserver& observer)
-    : max_queue_(max_queue),
+    : max_num_seqs_(options.max_num_seqs),
+      max_queue_(max_queue),
       model_name_(std::move(model_name)),
       runner_(runner),
       kv_cache_(kv_cache),
@@ -34,7 +35,6 @@ StepLoop::StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue
       observer_(observer),
       scheduler_(options) {
   load_.kv_blocks_total = load_.kv_blocks_free = options.num_blocks;
-  load_.last_step_unix_ms = UnixMilliseconds();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -55,20 +55,22 @@ absl::Status StepLoop::Reserve(const std::string& id) {
   if (in_flight_.contains(id)) {
     return absl::AlreadyExistsError(absl::StrCat("request_id \"", id, "\" is in flight already"));
   }
-  const int32_t waiting = load_.waiting + reserved_;
+  // What has not been scheduled yet waits only if nobody else does and a seat is free.
+  const int32_t seats = load_.waiting == 0 ? max_num_seqs_ - load_.running : 0;
+  const int32_t waiting = load_.waiting + std::max(0, pending_ - seats);
   if (waiting >= max_queue_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the queue is full: ", waiting, " requests wait, max_queue is ", max_queue_));
   }
   in_flight_.emplace(id, Phase::kReserved);
-  ++reserved_;
+  ++pending_;
   return absl::OkStatus();
 }
 
 void StepLoop::Unreserve(const std::string& id) {
   std::lock_guard lock(mutex_);
   in_flight_.erase(id);
-  --reserved_;
+  --pending_;
 }
 
 void StepLoop::Submit(std::unique_ptr<ActiveRequest> request) {
@@ -118,7 +120,7 @@ bool StepLoop::Drained() const {
 LoadStats StepLoop::load() const {
   std::lock_guard lock(mutex_);
   LoadStats load = load_;
-  load.waiting += static_cast<int32_t>(submitted_.size());
+  load.waiting += pending_;
   return load;
 }
 
@@ -145,10 +147,9 @@ bool StepLoop::TakeInbox() {
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
     abort_all.swap(abort_all_);
-    reserved_ -= static_cast<int32_t>(submitted.size());
-    load_.waiting += static_cast<int32_t>(submitted.size());
     if (stop_ && submitted.empty() && requests_.empty()) return false;
   }
+  taken_ += static_cast<int32_t>(submitted.size());
   for (std::unique_ptr<ActiveRequest>& request : submitted) {
     ActiveRequest& r = *request;
     scheduler_.Add(&r);
@@ -210,6 +211,10 @@ void StepLoop::Step() {
     observer_.OnEviction({request.applied.eviction.policy, tokens, freed});
   });
   step_.seconds = Seconds(Clock::now() - start);
+  {
+    std::lock_guard lock(mutex_);
+    load_.last_step_unix_ms = UnixMilliseconds();
+  }
   observer_.OnStep(step_);
 }
 
@@ -352,7 +357,7 @@ void StepLoop::PublishLoad() {
   load_.running = scheduler_.num_running();
   load_.waiting = scheduler_.num_waiting();
   load_.kv_blocks_free = scheduler_.blocks().free();
-  load_.last_step_unix_ms = UnixMilliseconds();
+  pending_ -= std::exchange(taken_, 0);
   for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
 }
 

@@ -82,6 +82,7 @@ class StepLoop {
   void TellEnded();
   Usage MakeUsage(const ActiveRequest& request, Clock::time_point now) const;
 
+  const int32_t max_num_seqs_;
   const int32_t max_queue_;
   const std::string model_name_;
   ModelRunner& runner_;
@@ -95,6 +96,7 @@ class StepLoop {
   std::vector<Ended> ended_;
   std::vector<float> logits_copy_;
   StepStats step_;
+  int32_t taken_ = 0;  // from the inbox since the gauges were published
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -105,7 +107,7 @@ class StepLoop {
   // A cancel may come while the submitter still prepares the request.
   enum class Phase { kReserved, kReservedAndCancelled, kSubmitted };
   std::unordered_map<std::string, Phase> in_flight_;
-  int32_t reserved_ = 0;  // ids whose request has not been taken by the engine thread yet
+  int32_t pending_ = 0;  // ids that have not been through the scheduler yet
   LoadStats load_;
   bool stop_ = false;
 

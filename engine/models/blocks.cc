@@ -1,9 +1,12 @@
 #include "engine/models/blocks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numbers>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace hydrant::engine {
 
@@ -32,15 +35,24 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
   kernels::MatrixSource source;
   source.rows = rows;
   source.cols = cols;
-  source.read_row = [stack = std::move(stack)](int64_t row, float* out) {
+  // A weight that is no number would be lost in quantising, and the model would talk nonsense.
+  std::atomic<const Stacked*> broken = nullptr;
+  source.read_row = [&](int64_t row, float* out) {
     auto it = std::upper_bound(stack.begin(), stack.end(), row,
                                [](int64_t r, const Stacked& s) { return r < s.first_row; });
     --it;
     it->view.read_row(row - it->first_row, out);
+    float zero = 0;
+    for (int64_t i = 0; i < cols; ++i) zero += out[i] * 0.0f;
+    if (zero != 0.0f) broken = &*it;  // NaN and infinity times 0 are NaN
   };
   LinearLayer layer;
   auto packed = backend_.Pack(source, dtype_);
   if (!packed.ok()) return packed.status();
+  if (const Stacked* stacked = broken) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor \"", stacked->view.file_name, "\" holds a NaN or an infinity"));
+  }
   layer.weight = *std::move(packed);
   packed_bytes_ += layer.weight->bytes();
   if (!bias.empty()) {

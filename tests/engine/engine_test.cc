@@ -152,6 +152,20 @@ TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
   ExpectAllFree(*engine);
 }
 
+// What can run at once does not wait, however short the queue.
+TEST(EngineTest, AnIdleEngineTakesABurst) {
+  EngineOptions options = Options();
+  options.max_queue = 1;
+  const auto engine = LoadEngine(options);
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < 16; ++i) streams.push_back(Submit(*engine, Request(RandomPrompt(4, i), 5)));
+  for (const auto& stream : streams) {
+    stream->Wait();
+    EXPECT_TRUE(stream->finished);
+  }
+  ExpectAllFree(*engine);
+}
+
 TEST(EngineTest, CancelFreesQueuedAndRunning) {
   EngineOptions options = Options();
   options.max_num_seqs = 1;
@@ -181,8 +195,11 @@ TEST(EngineTest, DeadlinesEndQueuedAndRunning) {
   const GenerateRequest request = Request(RandomPrompt(20, 8), 450);
   const auto running = Submit(*engine, request, now + std::chrono::milliseconds(30));
   const auto queued = Submit(*engine, request, now + std::chrono::milliseconds(15));
-  const auto late = Submit(*engine, request, now - std::chrono::milliseconds(1));
-  for (const auto& stream : {running, queued, late}) {
+  const absl::Status late =
+      engine->Submit(request, std::make_unique<RecordingSink>(std::make_shared<Stream>()),
+                     now - std::chrono::milliseconds(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  for (const auto& stream : {running, queued}) {
     stream->Wait();
     ASSERT_TRUE(stream->error);
     EXPECT_TRUE(absl::IsDeadlineExceeded(*stream->error));
@@ -283,6 +300,12 @@ TEST(EngineTest, BadOptionsAreErrors) {
   EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
   options = Options();
   options.max_batched_tokens = 8;
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
+  options = Options();
+  options.kv_cache_bytes = int64_t{1} << 50;
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
+  options = Options();
+  options.max_batched_tokens = 2'000'000'000;
   EXPECT_TRUE(absl::IsInvalidArgument(status_of(options)));
   options = Options();
   options.device = "abacus";

@@ -67,6 +67,20 @@ TEST(RequestResolver, AFullRequestWithoutMaxTokensIsCutToThePool) {
   EXPECT_FALSE(resolved->policy.has_value());
 }
 
+TEST(RequestResolver, ADefaultBudgetLargerThanThePoolIsCutToItToo) {
+  ResolverContext context = Context();
+  context.kv_slots = 100;
+  auto resolved = ResolveAll({}, 60, context);
+  ASSERT_TRUE(resolved.ok());
+  EXPECT_EQ(resolved->max_tokens, 41);
+  EXPECT_EQ(resolved->stopping.max_tokens, 41);
+  GenerateRequest bounded;
+  bounded.eviction.budget_tokens = 99;  // 100 slots at the most, however long it gets
+  resolved = ResolveAll(bounded, 60, context);
+  ASSERT_TRUE(resolved.ok());
+  EXPECT_EQ(resolved->max_tokens, 2048 - 60);
+}
+
 TEST(RequestResolver, BudgetRatioIsOfPromptAndMaxTokens) {
   GenerateRequest request;
   request.stopping.max_tokens = 100;
@@ -128,6 +142,7 @@ TEST(RequestResolver, RefusesWithFieldAndLimit) {
          r.stopping.max_tokens = 3;
          r.stopping.min_tokens = 4;
        }},
+      {"stopping.min_tokens", [](auto& r) { r.stopping.min_tokens = 1 << 30; }},
       {"stopping.stop", [](auto& r) { r.stopping.stop = {""}; }},
       {"stopping.stop_token_ids", [](auto& r) { r.stopping.stop_token_ids = {100}; }},
       {"output.logprobs", [](auto& r) { r.output.logprobs = 101; }},
@@ -159,6 +174,11 @@ TEST(RequestResolver, RefusesWithFieldAndLimit) {
        [](auto& r) {
          r.eviction.policy = EvictionPolicyKind::kFull;
          r.eviction.budget_tokens = 8;
+       }},
+      {"FULL",
+       [](auto& r) {
+         r.eviction.policy = EvictionPolicyKind::kFull;
+         r.eviction.prefill_eviction = PrefillEviction::kPerChunk;
        }},
       {"eviction.min_budget_tokens",
        [](auto& r) {
