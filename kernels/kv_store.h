@@ -13,11 +13,20 @@
 
 namespace hydrant::kernels {
 
-// bf16: keys and values are rounded to it when they are stored, and so are the queries and the
-// unnormalised softmax weights that multiply them; sums, the softmax and scores are f32.
-enum class KvDType { kF32, kBF16 };
+// What is rounded; sums, the softmax and scores are f32 in each.
+//   f32   nothing
+//   bf16  keys and values when they are stored, and the queries and the unnormalised softmax
+//         weights that multiply them
+//   int8  keys and values when they are stored, each token's key and value of a KV head on its own,
+//         by QuantizeInt8 (quantization.h): int8 values and one f32 scale, whose product is what is
+//         attended to. Queries and softmax weights stay f32. A token sees itself as it is stored,
+//         and a slot moves with its bytes: nothing is ever quantised twice.
+enum class KvDType { kF32, kBF16, kInt8 };
 
-std::string_view KvDTypeName(KvDType dtype);  // "f32", "bf16"
+std::string_view KvDTypeName(KvDType dtype);  // "f32", "bf16", "int8"
+// Bytes of one number of a key or value, and of the scale of a key or value (0: it has none).
+size_t KvElementBytes(KvDType dtype);
+size_t KvScaleBytes(KvDType dtype);
 
 struct KvGeometry {
   int32_t layers = 0;

@@ -137,12 +137,19 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
     args.first_visible[i] = call.batch.positions[row] - window + 1;
   }
 
-  if (geometry.dtype == KvDType::kBF16) {
-    kernels_.attend_keys_bf16(args);
-    kernels_.attend_values_bf16(args);
-  } else {
-    kernels_.attend_keys_f32(args);
-    kernels_.attend_values_f32(args);
+  switch (geometry.dtype) {
+    case KvDType::kF32:
+      kernels_.attend_keys_f32(args);
+      kernels_.attend_values_f32(args);
+      break;
+    case KvDType::kBF16:
+      kernels_.attend_keys_bf16(args);
+      kernels_.attend_values_bf16(args);
+      break;
+    case KvDType::kInt8:
+      kernels_.attend_keys_int8(args);
+      kernels_.attend_values_int8(args);
+      break;
   }
   if (!sequence.keep_scores) return;
   // Strips add their probabilities one after the other. A strip's predecessors were claimed before

@@ -42,6 +42,18 @@ void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& q
 
 CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
 
+auto StoreSlotOf(const KernelTable& kernels, KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kF32:
+      return kernels.store_slot_f32;
+    case KvDType::kBF16:
+      return kernels.store_slot_bf16;
+    case KvDType::kInt8:
+      return kernels.store_slot_int8;
+  }
+  HYDRANT_CHECK(false);
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(const KernelTable& kernels, int threads, bool amx)
@@ -148,8 +160,7 @@ void CpuBackend::RopeAndStore(const Batch& batch, const AttentionShape& shape, i
   HYDRANT_CHECK(rotary_dim >= 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim);
   HYDRANT_CHECK(table.cols == rotary_dim && table.rows == qkv.rows);
   const KvLayout& layout = store.layout();
-  const auto store_slot =
-      kv.geometry().dtype == KvDType::kBF16 ? kernels_.store_slot_bf16 : kernels_.store_slot_f32;
+  const auto store_slot = StoreSlotOf(kernels_, kv.geometry().dtype);
   const int64_t head_dim = shape.head_dim;
   const auto store_row = [&](const BatchSequence& sequence, int64_t i) {
     const int64_t row = sequence.first_row + i;

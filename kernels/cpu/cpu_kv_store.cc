@@ -10,7 +10,7 @@ namespace hydrant::kernels::cpu {
 namespace {
 
 // bf16 keeps neighbours along each reduction side by side: of the head for keys, of slots for
-// values. f32 has nothing to pair.
+// values. The others have nothing to pair.
 int64_t PairedDim(const KvGeometry& geometry) {
   return geometry.dtype == KvDType::kBF16 ? (geometry.head_dim + 1) / 2 * 2 : geometry.head_dim;
 }
@@ -23,9 +23,10 @@ size_t StripBytes(const KvGeometry& geometry, size_t block_bytes) {
 }  // namespace
 
 KvLayout::KvLayout(const KvGeometry& geometry)
-    : element_bytes(geometry.dtype == KvDType::kBF16 ? 2 : 4),
+    : element_bytes(KvElementBytes(geometry.dtype)),
       padded_dim((geometry.head_dim + 15) / 16 * 16),
-      value_offset(PairedDim(geometry) * kBlockSlots * element_bytes),
+      scale_offset(PairedDim(geometry) * kBlockSlots * element_bytes),
+      value_offset(scale_offset + 2 * kBlockSlots * KvScaleBytes(geometry.dtype)),
       block_bytes(value_offset + padded_dim * kBlockSlots * element_bytes) {}
 
 size_t KvLayout::TotalBlockBytes(const KvGeometry& geometry) const {
@@ -62,33 +63,40 @@ float CpuKvStore::Score(int layer, int head, int64_t slot) const {
 }
 
 size_t CpuKvStore::KeyOffset(int place, int d) const {
-  if (geometry().dtype == KvDType::kF32) return (size_t{4} * d * kBlockSlots) + size_t{4} * place;
-  return size_t{2} * (d / 2 * 2 * kBlockSlots + place * 2 + d % 2);
+  if (geometry().dtype == KvDType::kBF16) {
+    return size_t{2} * (d / 2 * 2 * kBlockSlots + place * 2 + d % 2);
+  }
+  return layout_.element_bytes * (size_t(d) * kBlockSlots + place);
 }
 
 size_t CpuKvStore::ValueOffset(int place, int d) const {
-  if (geometry().dtype == KvDType::kF32) {
-    return layout_.value_offset + 4 * (place * layout_.padded_dim + d);
+  if (geometry().dtype == KvDType::kBF16) {
+    return layout_.value_offset + 2 * (place / 2 * 2 * layout_.padded_dim + d * 2 + place % 2);
   }
-  return layout_.value_offset + 2 * (place / 2 * 2 * layout_.padded_dim + d * 2 + place % 2);
+  return layout_.value_offset + layout_.element_bytes * (place * layout_.padded_dim + d);
 }
 
 void CpuKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* key, float* value) const {
   const uint8_t* block = blocks(layer, head) + slot / kBlockSlots * layout_.block_bytes;
   const int place = static_cast<int>(slot % kBlockSlots);
-  const auto read = [&](size_t offset) {
-    if (geometry().dtype == KvDType::kF32) {
-      float element;
-      std::memcpy(&element, block + offset, sizeof(element));
-      return element;
-    }
+  const auto read_float = [&](size_t offset) {
+    float number;
+    std::memcpy(&number, block + offset, sizeof(number));
+    return number;
+  };
+  const auto read = [&](size_t offset, float scale) {
+    if (geometry().dtype == KvDType::kF32) return read_float(offset);
+    if (geometry().dtype == KvDType::kInt8) return static_cast<int8_t>(block[offset]) * scale;
     uint16_t element;
     std::memcpy(&element, block + offset, sizeof(element));
     return BF16ToFloat(element);
   };
+  const bool scaled = KvScaleBytes(geometry().dtype) > 0;
+  const float key_scale = scaled ? read_float(KeyScaleOffset(place)) : 1.0f;
+  const float value_scale = scaled ? read_float(ValueScaleOffset(place)) : 1.0f;
   for (int d = 0; d < geometry().head_dim; ++d) {
-    key[d] = read(KeyOffset(place, d));
-    value[d] = read(ValueOffset(place, d));
+    key[d] = read(KeyOffset(place, d), key_scale);
+    value[d] = read(ValueOffset(place, d), value_scale);
   }
 }
 
@@ -103,6 +111,12 @@ void CpuKvStore::MoveSlot(int layer, int head, int64_t from, int64_t to) {
                 layout_.element_bytes);
     std::memcpy(target + ValueOffset(target_place, d), source + ValueOffset(source_place, d),
                 layout_.element_bytes);
+  }
+  if (const size_t bytes = KvScaleBytes(geometry().dtype); bytes > 0) {
+    std::memcpy(target + KeyScaleOffset(target_place), source + KeyScaleOffset(source_place),
+                bytes);
+    std::memcpy(target + ValueScaleOffset(target_place), source + ValueScaleOffset(source_place),
+                bytes);
   }
   float* score = scores(layer, head);
   int32_t* position = positions(layer, head);

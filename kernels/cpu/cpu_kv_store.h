@@ -1,7 +1,8 @@
 // The KV cache of the CPU backend. Each layer and KV head has its blocks in one strip, so the
 // blocks of a sequence that were handed out together are read as one run. Within a block keys come
-// before values, in the layout of isa/attention.h. Scores and positions lie in arrays beside, one
-// entry a slot. Address space is taken at once, memory when blocks are first used or prefaulted.
+// before scales before values, in the layout of isa/attention.h. Scores and positions lie in arrays
+// beside, one entry a slot. Address space is taken at once, memory when blocks are first used or
+// prefaulted.
 
 #ifndef HYDRANT_KERNELS_CPU_CPU_KV_STORE_H_
 #define HYDRANT_KERNELS_CPU_CPU_KV_STORE_H_
@@ -20,6 +21,7 @@ struct KvLayout {
   explicit KvLayout(const KvGeometry& geometry);
   size_t element_bytes;
   int64_t padded_dim;   // head_dim rounded up to 16, as values are stored
+  size_t scale_offset;  // of the scales in a block, where the dtype has any
   size_t value_offset;  // of the values in a block
   size_t block_bytes;
   // All layers and heads, with scores and positions.
@@ -59,6 +61,9 @@ class CpuKvStore : public KvStore {
   // Byte offsets in a block of element d of the key and the value at `place`.
   size_t KeyOffset(int place, int d) const;
   size_t ValueOffset(int place, int d) const;
+  // Of the scales of the key and of the value at `place`; int8 only.
+  size_t KeyScaleOffset(int place) const { return layout_.scale_offset + 4 * size_t(place); }
+  size_t ValueScaleOffset(int place) const { return KeyScaleOffset(kBlockSlots + place); }
 
   KvLayout layout_;
   Region data_, scores_, positions_;

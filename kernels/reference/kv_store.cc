@@ -1,5 +1,6 @@
 #include "kernels/reference/kv_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -7,13 +8,18 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::kernels {
 namespace {
 
 size_t RowBytes(const KvGeometry& geometry) {
-  const size_t element = geometry.dtype == KvDType::kF32 ? sizeof(float) : sizeof(uint16_t);
-  return element * geometry.head_dim;
+  return KvElementBytes(geometry.dtype) * geometry.head_dim;
+}
+
+// Key, value, their scales, score and position.
+size_t SlotBytes(const KvGeometry& geometry) {
+  return 2 * (RowBytes(geometry) + KvScaleBytes(geometry.dtype)) + sizeof(float) + sizeof(int32_t);
 }
 
 absl::Status Validate(const KvGeometry& geometry) {
@@ -40,14 +46,13 @@ absl::Status Validate(const KvGeometry& geometry) {
 }  // namespace
 
 size_t ReferenceBlockBytes(const KvGeometry& geometry) {
-  const size_t slot = 2 * RowBytes(geometry) + sizeof(float) + sizeof(int32_t);
-  return slot * kBlockSlots * geometry.layers * geometry.kv_heads;
+  return SlotBytes(geometry) * kBlockSlots * geometry.layers * geometry.kv_heads;
 }
 
 absl::StatusOr<std::unique_ptr<KvStore>> ReferenceKvStore::Create(const KvGeometry& geometry) {
   if (absl::Status status = Validate(geometry); !status.ok()) return status;
   const double bytes = 1.0 * geometry.layers * geometry.kv_heads * geometry.num_blocks *
-                       kBlockSlots * (2.0 * RowBytes(geometry) + sizeof(float) + sizeof(int32_t));
+                       kBlockSlots * static_cast<double>(SlotBytes(geometry));
   const absl::Status too_large = absl::ResourceExhaustedError(
       absl::StrCat("KV cache of ", geometry.num_blocks, " blocks needs ", bytes, " bytes"));
   if (bytes > static_cast<double>(std::numeric_limits<int64_t>::max() / 2)) return too_large;
@@ -63,11 +68,17 @@ ReferenceKvStore::ReferenceKvStore(const KvGeometry& geometry, size_t rows)
 
 bool ReferenceKvStore::Allocate() {
   const size_t rows = rows_ + 1;  // never zero bytes, for which calloc may give null
-  keys_.reset(std::calloc(rows, row_bytes_));
-  values_.reset(std::calloc(rows, row_bytes_));
+  for (Rows* memory : {&keys_, &values_}) {
+    memory->elements.reset(std::calloc(rows, row_bytes_));
+    if (memory->elements == nullptr) return false;
+    const size_t scale_bytes = KvScaleBytes(geometry().dtype);
+    if (scale_bytes == 0) continue;
+    memory->scales.reset(static_cast<float*>(std::calloc(rows, scale_bytes)));
+    if (memory->scales == nullptr) return false;
+  }
   scores_.reset(static_cast<float*>(std::calloc(rows, sizeof(float))));
   positions_.reset(static_cast<int32_t*>(std::calloc(rows, sizeof(int32_t))));
-  return keys_ != nullptr && values_ != nullptr && scores_ != nullptr && positions_ != nullptr;
+  return scores_ != nullptr && positions_ != nullptr;
 }
 
 ReferenceKvStore& ReferenceKvStore::From(KvStore& kv) {
@@ -107,35 +118,49 @@ size_t ReferenceKvStore::Row(int layer, int head, int64_t slot) const {
 }
 
 void ReferenceKvStore::Write(size_t row, const float* key, const float* value, int32_t position) {
-  Store(keys_.get(), row, key);
-  Store(values_.get(), row, value);
+  Store(key, row, keys_);
+  Store(value, row, values_);
   positions_[row] = position;
   scores_[row] = 0.0f;
 }
 
 void ReferenceKvStore::Move(size_t from, size_t to) {
-  for (void* base : {keys_.get(), values_.get()}) {
-    char* bytes = static_cast<char*>(base);
+  for (Rows* rows : {&keys_, &values_}) {
+    char* bytes = static_cast<char*>(rows->elements.get());
     std::memcpy(bytes + to * row_bytes_, bytes + from * row_bytes_, row_bytes_);
+    if (rows->scales != nullptr) rows->scales[to] = rows->scales[from];
   }
   positions_[to] = positions_[from];
   scores_[to] = scores_[from];
 }
 
-float ReferenceKvStore::Load(const void* base, size_t row, int dim) const {
+float ReferenceKvStore::Load(const Rows& rows, size_t row, int dim) const {
   const size_t index = row * geometry().head_dim + dim;
-  if (geometry().dtype == KvDType::kF32) return static_cast<const float*>(base)[index];
-  return BF16ToFloat(static_cast<const uint16_t*>(base)[index]);
+  const void* elements = rows.elements.get();
+  switch (geometry().dtype) {
+    case KvDType::kF32:
+      return static_cast<const float*>(elements)[index];
+    case KvDType::kBF16:
+      return BF16ToFloat(static_cast<const uint16_t*>(elements)[index]);
+    case KvDType::kInt8:
+      return static_cast<const int8_t*>(elements)[index] * rows.scales[row];
+  }
+  HYDRANT_CHECK(false);
 }
 
-void ReferenceKvStore::Store(void* base, size_t row, const float* from) {
-  for (int d = 0; d < geometry().head_dim; ++d) {
-    const size_t index = row * geometry().head_dim + d;
-    if (geometry().dtype == KvDType::kF32) {
-      static_cast<float*>(base)[index] = from[d];
-    } else {
-      static_cast<uint16_t*>(base)[index] = FloatToBF16(from[d]);
-    }
+void ReferenceKvStore::Store(const float* from, size_t row, Rows& rows) {
+  const int head_dim = geometry().head_dim;
+  void* to = static_cast<char*>(rows.elements.get()) + row * row_bytes_;
+  switch (geometry().dtype) {
+    case KvDType::kF32:
+      std::copy(from, from + head_dim, static_cast<float*>(to));
+      return;
+    case KvDType::kBF16:
+      std::transform(from, from + head_dim, static_cast<uint16_t*>(to), FloatToBF16);
+      return;
+    case KvDType::kInt8:
+      rows.scales[row] = QuantizeInt8(from, head_dim, static_cast<int8_t*>(to));
+      return;
   }
 }
 

@@ -1,5 +1,5 @@
-// The oracle's KV memory, as plain as can be: four arrays, each [layer][kv_head][block][slot], and
-// for keys and values [dim] below that, as f32 or bf16.
+// The oracle's KV memory, as plain as can be: arrays, each [layer][kv_head][block][slot], and for
+// keys and values [dim] below that, in the store's dtype; int8 has an array of scales beside each.
 
 #ifndef HYDRANT_KERNELS_REFERENCE_KV_STORE_H_
 #define HYDRANT_KERNELS_REFERENCE_KV_STORE_H_
@@ -41,8 +41,8 @@ class ReferenceKvStore final : public KvStore {
 
   int32_t& position(size_t row) { return positions_[row]; }
   float& score(size_t row) { return scores_[row]; }
-  float key(size_t row, int dim) const { return Load(keys_.get(), row, dim); }
-  float value(size_t row, int dim) const { return Load(values_.get(), row, dim); }
+  float key(size_t row, int dim) const { return Load(keys_, row, dim); }
+  float value(size_t row, int dim) const { return Load(values_, row, dim); }
   // key and value are [head_dim]; they are rounded to the store's dtype.
   void Write(size_t row, const float* key, const float* value, int32_t position);
   // Copies key, value, score and position.
@@ -52,16 +52,20 @@ class ReferenceKvStore final : public KvStore {
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };
-  using Memory = std::unique_ptr<void, Free>;
+  // Keys or values.
+  struct Rows {
+    std::unique_ptr<void, Free> elements;
+    std::unique_ptr<float[], Free> scales;  // int8 only
+  };
 
   ReferenceKvStore(const KvGeometry& geometry, size_t rows);
   bool Allocate();
-  float Load(const void* base, size_t row, int dim) const;
-  void Store(void* base, size_t row, const float* from);
+  float Load(const Rows& rows, size_t row, int dim) const;
+  void Store(const float* from, size_t row, Rows& rows);
 
   const size_t rows_;
   const size_t row_bytes_;  // of one key or value
-  Memory keys_, values_;
+  Rows keys_, values_;
   std::unique_ptr<float[], Free> scores_;
   std::unique_ptr<int32_t[], Free> positions_;
 };

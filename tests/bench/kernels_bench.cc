@@ -169,8 +169,8 @@ void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {
       backend->Attention(a.batch, kShape, layer, a.qkv, *a.store, a.out);
     }
   }
-  const double bytes = 2.0 * kHeadDim * (dtype == kernels::KvDType::kBF16 ? 2 : 4) * kKvHeads *
-                       slots * kSequences * kLayers * static_cast<double>(state.iterations()) / 1e9;
+  const double bytes = 2.0 * kHeadDim * kernels::KvElementBytes(dtype) * kKvHeads * slots *
+                       kSequences * kLayers * static_cast<double>(state.iterations()) / 1e9;
   state.counters["GB/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsRate);
   state.counters["of_read"] = benchmark::Counter(bytes / g_peaks.read, benchmark::Counter::kIsRate);
 }
@@ -182,6 +182,7 @@ void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {
       ->UseRealTime()
 DECODE(bf16, kernels::KvDType::kBF16);
 DECODE(f32, kernels::KvDType::kF32);
+DECODE(int8, kernels::KvDType::kInt8);
 
 // A whole prompt through one layer.
 void BM_PrefillAttention(benchmark::State& state, kernels::KvDType dtype) {
@@ -205,6 +206,7 @@ void BM_PrefillAttention(benchmark::State& state, kernels::KvDType dtype) {
       ->UseRealTime()
 PREFILL(bf16, kernels::KvDType::kBF16);
 PREFILL(f32, kernels::KvDType::kF32);
+PREFILL(int8, kernels::KvDType::kInt8);
 
 }  // namespace
 }  // namespace hydrant::bench

@@ -15,7 +15,7 @@ namespace hydrant::engine {
 namespace {
 
 // 64 requests of mixed policies, lengths, sampling and arrival times, each token for token what it
-// is alone; in int8 and bf16 KV, and in f32.
+// is alone; in dtypes of every kind.
 class BatchInvarianceTest
     : public ::testing::TestWithParam<std::pair<kernels::WeightDType, kernels::KvDType>> {};
 
@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
     DTypes, BatchInvarianceTest,
     ::testing::Values(std::pair{kernels::WeightDType::kF32, kernels::KvDType::kF32},
                       std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kBF16},
-                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16}));
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16},
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt8}));
 
 }  // namespace
 }  // namespace hydrant::engine

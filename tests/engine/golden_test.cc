@@ -163,6 +163,35 @@ TEST_P(GoldenTraceTest, EvictionTracesInAMixedBatchOf16) {
   }
 }
 
+TEST_P(GoldenTraceTest, ABudgetOfTheLengthIsBitIdenticalToFullInEveryKvDType) {
+  for (const kernels::KvDType dtype :
+       {kernels::KvDType::kF32, kernels::KvDType::kBF16, kernels::KvDType::kInt8}) {
+    SCOPED_TRACE(kernels::KvDTypeName(dtype));
+    LoadedModel loaded(folder_, MakeBackend(GetParam().backend), kernels::WeightDType::kF32, dtype,
+                       kMaxRows, 8192);
+    std::vector<DriverRequest> full = H2oRequests();
+    std::vector<DriverRequest> bounded = full;
+    for (size_t i = 0; i < full.size(); ++i) {
+      full[i].policy.reset();
+      full[i].prompt_logprobs = bounded[i].prompt_logprobs = true;
+      const auto length = static_cast<int32_t>(full[i].prompt.size()) + full[i].max_tokens;
+      bounded[i].policy = kernels::EvictionPolicy{4, length / 2, length - length / 2 - 4};
+    }
+    ASSERT_FALSE(full.empty());
+    const auto expected = SequenceDriver(loaded, 64, 8).Run(full, false);
+    const auto results = SequenceDriver(loaded, kMaxRows, 1).Run(bounded, true);
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE("trace " + std::to_string(i));
+      EXPECT_EQ(results[i].tokens, expected[i].tokens);
+      EXPECT_EQ(results[i].first_logits, expected[i].first_logits);
+      EXPECT_EQ(results[i].prompt_logprobs, expected[i].prompt_logprobs);
+      // Nothing has been evicted: all but the last token, which is never fed to the model.
+      EXPECT_EQ(results[i].kept.back()[0][0].size(),
+                full[i].prompt.size() + full[i].max_tokens - 1);
+    }
+  }
+}
+
 // FULL neighbours outgrow the pool and are preempted; the bounded ones never are, and the
 // recomputed ones say what they said undisturbed.
 TEST_P(GoldenTraceTest, EvictionTracesUnderPreemptionOfNeighbours) {

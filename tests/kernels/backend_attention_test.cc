@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/kernels/kv_driver.h"
 #include "tests/kernels/naive_attention.h"
 
@@ -24,10 +26,10 @@ std::vector<KvShape> ManyShapes() {
       shape.kv_heads = h.kv_heads;
       shape.head_dim = head_dim;
       shape.windows = {0, 7};
-      shape.dtype = shapes.size() % 2 == 0 ? KvDType::kF32 : KvDType::kBF16;
-      // Rotation rounds differently on each backend, and bf16 makes a step of that: where K is
-      // bf16, compare without; where it is f32, also with a part of the head rotated.
-      if (shape.dtype == KvDType::kBF16) shape.rope_base = 0.0f;
+      shape.dtype = std::array{KvDType::kF32, KvDType::kBF16, KvDType::kInt8}[shapes.size() % 3];
+      // Rotation rounds differently on each backend, and coarse numbers make a step of that: where
+      // K is coarse, compare without; where it is f32, also with a part of the head rotated.
+      if (shape.dtype != KvDType::kF32) shape.rope_base = 0.0f;
       if (shapes.size() % 4 == 2) shape.rotary_dim = head_dim / 2;
       shapes.push_back(shape);
     }
@@ -75,7 +77,9 @@ void ExpectCloseSlots(const std::vector<Slot>& actual, const std::vector<Slot>& 
 
 TEST_P(BackendAttentionTest, IsTheTextbooks) {
   for (KvShape shape : {KvShape{}, KvShape{6, 2, 80, 2, KvDType::kF32, {9, 0}, 40},
-                        KvShape{9, 3, 64, 1, KvDType::kBF16, {}, -1, 0.0f}}) {
+                        KvShape{9, 3, 64, 1, KvDType::kBF16, {}, -1, 0.0f},
+                        KvShape{9, 3, 64, 1, KvDType::kInt8, {}, -1, 0.0f},
+                        KvShape{2, 1, 21, 2, KvDType::kInt8, {0, 9}, 0}}) {
     SCOPED_TRACE(Describe(shape));
     constexpr int kRows = 37;
     KvDriver driver(MakeBackend(GetParam()), shape);
@@ -142,8 +146,40 @@ TEST_P(AttentionMatchTest, MatchesTheReferenceInBF16WithRotation) {
   }
 }
 
+TEST_P(AttentionMatchTest, MatchesTheReferenceInInt8WithRotation) {
+  KvShape shape{6, 2, 64};
+  shape.dtype = KvDType::kInt8;
+  KvDriver reference(CreateReferenceBackend(), shape);
+  KvDriver driver(MakeBackend(GetParam()), shape);
+  const std::vector<std::vector<float>> expected = RunRagged(reference);
+  const std::vector<std::vector<float>> actual = RunRagged(driver);
+  for (size_t i = 0; i < actual.size(); ++i) ExpectClose(actual[i], expected[i], 0x1p-7);
+  for (int sequence = 0; sequence < 4; ++sequence) {
+    ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), 0x1p-6);
+  }
+}
+
+// Rounding to int8 costs little: keys and values are spread evenly, so their error is 1 / (127
+// sqrt(3)) or 0.5 % of their size, and the softmax turns the keys' into about as much again.
+TEST_P(BackendAttentionTest, Int8IsCloseToF32) {
+  KvShape shape{6, 2, 64, 1};
+  KvDriver exact(MakeBackend(GetParam()), shape);
+  shape.dtype = KvDType::kInt8;
+  KvDriver rounded(MakeBackend(GetParam()), shape);
+  for (KvDriver* driver : {&exact, &rounded}) driver->Add(8);
+  const std::vector<float> expected = exact.Pass({0, 200});
+  const std::vector<float> actual = rounded.Pass({0, 200});
+  double error = 0.0, size = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(actual[i] - expected[i], 2.0);
+    size += std::pow(expected[i], 2.0);
+  }
+  EXPECT_GT(error, 0.0);
+  EXPECT_LT(std::sqrt(error / size), 0.015);
+}
+
 TEST_P(AttentionMatchTest, MatchesTheReferenceOverLongSequences) {
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16}) {
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
     KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
     shape.max_rows = 530;
     KvDriver reference(CreateReferenceBackend(), shape);

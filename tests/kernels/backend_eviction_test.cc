@@ -197,17 +197,20 @@ TEST_P(BackendEvictionTest, HeadsAndSequencesChooseTheirOwnVictims) {
 }
 
 TEST_P(BackendEvictionTest, ABudgetOfTheLengthIsBitIdenticalToFull) {
-  const KvShape shape{6, 2, 64, 2, KvDType::kBF16};
-  KvDriver full(MakeBackend(GetParam()), shape), bounded(MakeBackend(GetParam()), shape);
-  full.Add(4);
-  bounded.Add(4);
-  ExpectIdentical(bounded.Pass({0, 30, true}), full.Pass({0, 30, false}));
-  const std::vector<Slot> before = bounded.Held(0);
-  bounded.Compact({{0, {4, 16, 10}}});
-  bounded.Compact({{0, {0, 100, 1}}});
-  EXPECT_TRUE(bounded.Held(0) == before);
-  for (int step = 0; step < 5; ++step) {
-    ExpectIdentical(bounded.Pass({0, 1, true}), full.Pass({0, 1, false}));
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
+    SCOPED_TRACE(KvDTypeName(dtype));
+    const KvShape shape{6, 2, 64, 2, dtype};
+    KvDriver full(MakeBackend(GetParam()), shape), bounded(MakeBackend(GetParam()), shape);
+    full.Add(4);
+    bounded.Add(4);
+    ExpectIdentical(bounded.Pass({0, 30, true}), full.Pass({0, 30, false}));
+    const std::vector<Slot> before = bounded.Held(0);
+    bounded.Compact({{0, {4, 16, 10}}});
+    bounded.Compact({{0, {0, 100, 1}}});
+    EXPECT_TRUE(bounded.Held(0) == before);
+    for (int step = 0; step < 5; ++step) {
+      ExpectIdentical(bounded.Pass({0, 1, true}), full.Pass({0, 1, false}));
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_kv_store.h"
 #include "kernels/cpu/isa_select.h"
 #include "kernels/cpu/topology.h"
+#include "kernels/quantization.h"
 #include "tests/kernels/backends.h"
 
 namespace hydrant::kernels {
@@ -70,10 +71,21 @@ TEST(CpuKvStore, CountsTheBytesOfABlock) {
   const size_t slots = 2 * 3 * 16;  // layers, heads, slots of a block
   EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kBF16, 10, {}}), slots * (2 * 64 * 2 + 8));
   EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kF32, 10, {}}), slots * (2 * 64 * 4 + 8));
+  EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kInt8, 10, {}}), slots * (2 * (64 + 4) + 8));
+}
+
+// Rounded as int8 rounds; the other dtypes hold small whole numbers exactly.
+std::vector<float> AsStored(const float* elements, int head_dim, KvDType dtype) {
+  std::vector<float> stored(elements, elements + head_dim);
+  if (dtype != KvDType::kInt8) return stored;
+  std::vector<int8_t> values(head_dim);
+  const float scale = QuantizeInt8(elements, head_dim, values.data());
+  for (int d = 0; d < head_dim; ++d) stored[d] = values[d] * scale;
+  return stored;
 }
 
 TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16}) {
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
     for (const int head_dim : {1, 7, 8, 16, 80}) {
       SCOPED_TRACE(head_dim);
       const KvGeometry geometry{2, 2, head_dim, dtype, 5, {}};
@@ -81,7 +93,6 @@ TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
       const AttentionShape shape{2, 2, head_dim, 1.0f};
       backend->Reserve(64, 64, 80, shape);
       cpu::CpuKvStore store(geometry);
-      // Small whole numbers are exact in bf16.
       std::vector<float> rows(40 * 6 * head_dim);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 251);
       const std::vector<int32_t> blocks = {4, 0, 2};
@@ -101,10 +112,8 @@ TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
         EXPECT_EQ(store.Position(1, 1, slot), expected);
         store.ReadKeyValue(1, 1, slot, key.data(), value.data());
         const float* row = rows.data() + expected * 6 * head_dim;
-        for (int d = 0; d < head_dim; ++d) {
-          ASSERT_EQ(key[d], row[3 * head_dim + d]);
-          ASSERT_EQ(value[d], row[5 * head_dim + d]);
-        }
+        ASSERT_EQ(key, AsStored(row + 3 * head_dim, head_dim, dtype));
+        ASSERT_EQ(value, AsStored(row + 5 * head_dim, head_dim, dtype));
       }
     }
   }

@@ -204,14 +204,16 @@ TEST_P(EvictionOracleTest, AgreesWhereLayersHaveWindows) {
   }
 }
 
-TEST_P(EvictionOracleTest, AgreesInBF16) {
+TEST_P(EvictionOracleTest, AgreesInCoarseDTypes) {
   Random random(3);
-  for (const EvictionPolicy& policy : Policies()) {
-    SCOPED_TRACE(Describe(policy, 45));
-    KvShape shape{3, 1, 64, 1, KvDType::kBF16, {}, -1, 0.0f};
-    JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
-    sequence.Generate(policy, 45, 30, policy.needs_scores(), random);
-    if (HasFailure()) return;
+  for (const KvDType dtype : {KvDType::kBF16, KvDType::kInt8}) {
+    for (const EvictionPolicy& policy : Policies()) {
+      SCOPED_TRACE(std::string(KvDTypeName(dtype)) + ", " + Describe(policy, 45));
+      KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
+      JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
+      sequence.Generate(policy, 45, 30, policy.needs_scores(), random);
+      if (HasFailure()) return;
+    }
   }
 }
 

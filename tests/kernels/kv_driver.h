@@ -24,7 +24,7 @@ namespace hydrant::kernels {
 template <typename T>
 void ExpectCloseOutputs(const std::vector<float>& actual, const std::vector<T>& expected,
                         KvDType dtype, double tolerance) {
-  if (dtype == KvDType::kF32) return ExpectClose(actual, expected, tolerance);
+  if (dtype != KvDType::kBF16) return ExpectClose(actual, expected, tolerance);
   ExpectClose(actual, expected, 0x1p-8);
   double sum = 0.0;
   for (size_t i = 0; i < actual.size(); ++i) sum += std::fabs(actual[i] - double(expected[i]));

@@ -40,7 +40,8 @@ class NaiveSequence {
       NaiveToken token{position, 0.0, Rotated(keys + head * dim, position),
                        std::vector<double>(values + head * dim, values + (head + 1) * dim)};
       for (std::vector<double>* stored : {&token.key, &token.value}) {
-        for (double& element : *stored) element = AsStored(element);
+        for (double& element : *stored) element = Multiplied(element);
+        if (shape_.dtype == KvDType::kInt8) RoundToInt8(*stored);
       }
       tokens(layer, head).push_back(std::move(token));
       for (int g = 0; g < group; ++g) {
@@ -60,7 +61,7 @@ class NaiveSequence {
     for (const NaiveToken& token : tokens(layer, head)) {
       const bool visible = window == 0 || token.position > position - window;
       double logit = 0.0;
-      for (int d = 0; d < shape_.head_dim; ++d) logit += AsStored(query[d]) * token.key[d];
+      for (int d = 0; d < shape_.head_dim; ++d) logit += Multiplied(query[d]) * token.key[d];
       logits.push_back(visible ? logit / std::sqrt(double(shape_.head_dim)) : -INFINITY);
     }
     const double largest = *std::max_element(logits.begin(), logits.end());
@@ -70,7 +71,7 @@ class NaiveSequence {
     for (size_t i = 0; i < logits.size(); ++i) {
       NaiveToken& token = tokens(layer, head)[i];
       const double weight = std::exp(logits[i] - largest);
-      for (int d = 0; d < shape_.head_dim; ++d) out[d] += AsStored(weight) * token.value[d] / sum;
+      for (int d = 0; d < shape_.head_dim; ++d) out[d] += Multiplied(weight) * token.value[d] / sum;
       if (keep_scores) token.score += weight / sum;
     }
     return out;
@@ -88,9 +89,18 @@ class NaiveSequence {
     return result;
   }
 
-  // What is multiplied in a bf16 cache is bf16 on both sides.
-  double AsStored(double value) const {
+  // Of a key, value, query or weight: what is multiplied in a bf16 cache is bf16 on both sides.
+  double Multiplied(double value) const {
     return shape_.dtype == KvDType::kBF16 ? RoundToBF16(static_cast<float>(value)) : value;
+  }
+
+  // To the nearest of 255 numbers, of which the largest element is one.
+  static void RoundToInt8(std::vector<double>& elements) {
+    float largest = 0.0f;
+    for (const double x : elements) largest = std::max(largest, std::fabs(static_cast<float>(x)));
+    if (largest == 0.0f) return;
+    const float steps = 127.0f / largest, step = largest / 127.0f;
+    for (double& x : elements) x = std::nearbyint(static_cast<float>(x) * steps) * step;
   }
 
   KvShape shape_;

@@ -78,6 +78,14 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.metric_names, MetricNames::kVllm);
 }
 
+TEST(ServeOptionsTest, EveryKvDType) {
+  for (const kernels::KvDType dtype :
+       {kernels::KvDType::kF32, kernels::KvDType::kBF16, kernels::KvDType::kInt8}) {
+    const std::string name(kernels::KvDTypeName(dtype));
+    EXPECT_EQ(Parse({"--model=m", "--kv_cache_dtype=" + name}).engine.kv_dtype, dtype) << name;
+  }
+}
+
 TEST(ServeOptionsTest, CommandLineThenEnvironmentThenFile) {
   const std::string path = testing::TempDir() + "/serve_options_test.conf";
   std::ofstream(path) << "max_queue = 1\nmax_num_seqs = 2\nthreads = 3\nkv_cache_bytes = 1GiB\n";

@@ -4,10 +4,12 @@
 // whatever else is in the strip; so decode and prefill, and any cut into chunks, agree bit by bit.
 // That the whole row of probabilities is at hand also makes exact H2O scores nearly free.
 //
-// Blocks of kBlockSlots slots, keys before values. Both dtypes walk in steps of 64 bytes a vector:
+// Blocks of kBlockSlots slots, keys before values. Each step takes a vector of 16 lanes:
 //   f32   keys [head_dim][16], values [16][padded]       one element a step
 //   bf16  keys [head_dim / 2][16][2], values [8][padded][2]   a pair a step, along the reduction
-// where padded is head_dim rounded up to 16; an odd head_dim is padded with zeros.
+//   int8  as f32, one byte an element; between keys and values the f32 scales: [16] of the keys,
+//         then [16] of the values
+// where padded is head_dim rounded up to 16; an odd head_dim is padded with zeros for bf16.
 
 #ifndef HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
 #define HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
@@ -33,6 +35,9 @@ inline constexpr int kPrefetchBlocks = 8;
 
 // How a dtype is read and multiplied.
 //   Operand        of queries and probabilities, as they are broadcast
+//   kLaneBytes     of a lane of a vector, as it is stored
+//   kScaled        whether keys and values have scales. A key's multiplies its score, a value's the
+//                  probability: the elements are multiplied as they are
 //   kNarrow        whether probabilities are stored as operands, beside the f32 ones
 //   kKeyBlocks     blocks whose scores are accumulated together
 //   kValueVectors  vectors of outputs that are accumulated together
@@ -40,6 +45,8 @@ struct F32Kv {
   typedef F16 Vector;
   typedef float Operand;
   static constexpr int kPerStep = 1;
+  static constexpr int kLaneBytes = 4;
+  static constexpr bool kScaled = false;
   static constexpr bool kNarrow = false;
   static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
   static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
@@ -55,6 +62,8 @@ struct BF16Kv {
   typedef BF16Pairs Vector;
   typedef NarrowF Operand;
   static constexpr int kPerStep = 2;
+  static constexpr int kLaneBytes = 4;
+  static constexpr bool kScaled = false;
   static constexpr bool kNarrow = true;
   static constexpr bool kPaired = sizeof(Operand) == 2;  // a pair takes one register, not two
   static constexpr int kKeyBlocks = kPaired ? 4 : kParts == 1 ? 3 : 1;
@@ -65,6 +74,36 @@ struct BF16Kv {
   HYDRANT_INLINE Vector First(Vector v) { return FirstOnly(v); }
   HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreNarrow(to, v); }
 };
+
+struct Int8Kv {
+  typedef F16 Vector;
+  typedef float Operand;
+  static constexpr int kPerStep = 1;
+  static constexpr int kLaneBytes = 1;
+  static constexpr bool kScaled = true;
+  static constexpr bool kNarrow = true;
+  static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
+  static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
+  HYDRANT_INLINE Vector Load(const void* from) { return ToFloat(LoadI8(from)); }
+  HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
+  HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
+  HYDRANT_INLINE Vector First(Vector v) { return v; }
+  HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
+};
+
+// The scales of the 16 keys of block `b` of the sequence, and of its values.
+HYDRANT_INLINE F16 KeyScales(const StripArgs& args, int64_t b) {
+  return LoadF(args.kv + args.blocks[b] * args.block_bytes + args.head_dim * kSlots);
+}
+HYDRANT_INLINE F16 ValueScales(const StripArgs& args, int64_t b) {
+  return LoadF(args.kv + args.blocks[b] * args.block_bytes + (args.head_dim + 4) * kSlots);
+}
+
+// Whether the vector at `index` of a run is the first in its line of the cache.
+template <typename Kv>
+HYDRANT_INLINE bool BeginsLine(int64_t index) {
+  return index % (4 / Kv::kLaneBytes) == 0;
+}
 
 HYDRANT_INLINE int64_t PadHeadDim(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
@@ -117,8 +156,11 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
     for (int64_t step = 0; step < steps; ++step) {
       typename Kv::Vector key[kKeyBlocks];
       HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
-        key[j] = Kv::Load(keys[j] + step * 64);
-        if constexpr (kRows <= kPrefetchStripRows) __builtin_prefetch(ahead[j] + step * 64);
+        const int64_t at = step * kLanes * Kv::kLaneBytes;
+        key[j] = Kv::Load(keys[j] + at);
+        if constexpr (kRows <= kPrefetchStripRows) {
+          if (BeginsLine<Kv>(step)) __builtin_prefetch(ahead[j] + at);
+        }
       }
       HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
         const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep);
@@ -132,6 +174,7 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
       HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
         if (b + j >= blocks) continue;
         F16 score = sum[r][j] * scale;
+        if constexpr (Kv::kScaled) score = score * KeyScales(args, b + j);
         if (!whole) {
           const int32_t* positions = args.positions == nullptr
                                          ? nullptr
@@ -155,6 +198,10 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
   Scores<Kv, kRows>(args, padded, queries, largest);
 
   const int64_t slots = (args.limit[kRows - 1] + kSlots - 1) / kSlots * kSlots;
+  const auto as_operand = [&](int64_t s, F16 e) {
+    if constexpr (Kv::kScaled) return e * ValueScales(args, s / kSlots);
+    return e;
+  };
   for (int r = 0; r < kRows; ++r) {
     float* row = args.probabilities + r * args.stride;
     auto* narrow = static_cast<typename Kv::Operand*>(args.narrow) + r * args.stride;
@@ -164,14 +211,14 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
       for (int64_t s = 0; s < slots; s += kLanes) {
         const F16 e = Exp(LoadF(row + s) - most);
         sum = sum + e;
-        Kv::Store(narrow + s, e);
+        Kv::Store(narrow + s, as_operand(s, e));
       }
     } else {
       for (int64_t s = 0; s < slots; s += kLanes) {
         const F16 e = Exp(LoadF(row + s) - most);
         sum = sum + e;
         StoreF(row + s, e);
-        if constexpr (Kv::kNarrow) Kv::Store(narrow + s, e);
+        if constexpr (Kv::kNarrow) Kv::Store(narrow + s, as_operand(s, e));
       }
     }
     args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
@@ -182,8 +229,9 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
 template <typename Kv, int kRows, int kVectors>
 static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args, int64_t column) {
   constexpr int kSteps = kSlots / Kv::kPerStep;  // of a block
-  const int64_t step_bytes = PadHeadDim(args.head_dim) * 4;
-  const uint8_t* values = args.kv + args.value_offset + column * 4;
+  constexpr int kVectorBytes = kLanes * Kv::kLaneBytes;
+  const int64_t step_bytes = PadHeadDim(args.head_dim) * Kv::kLaneBytes;
+  const uint8_t* values = args.kv + args.value_offset + column * Kv::kLaneBytes;
   const typename Kv::Operand* probabilities =
       Kv::kNarrow ? static_cast<const typename Kv::Operand*>(args.narrow)
                   : reinterpret_cast<const typename Kv::Operand*>(args.probabilities);
@@ -204,8 +252,10 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
     for (int64_t t = 0; t < steps; ++t) {
       typename Kv::Vector value[kVectors];
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-        value[n] = Kv::Load(from + n * 64);
-        if constexpr (kRows <= kPrefetchStripRows) __builtin_prefetch(ahead + n * 64);
+        value[n] = Kv::Load(from + n * kVectorBytes);
+        if constexpr (kRows <= kPrefetchStripRows) {
+          if (BeginsLine<Kv>(n)) __builtin_prefetch(ahead + n * kVectorBytes);
+        }
       }
       from += step_bytes;
       ahead += step_bytes;
@@ -228,7 +278,7 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
       const bool half = (step + 1) * Kv::kPerStep > args.limit[r];
       const auto weight = Kv::Broadcast(p + step * Kv::kPerStep);
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-        auto value = Kv::Load(from + n * 64);
+        auto value = Kv::Load(from + n * kVectorBytes);
         if (half) value = Kv::First(value);
         sum[r][n] = Kv::Dot(value, weight, sum[r][n]);
       }

@@ -97,8 +97,10 @@ struct KernelTable {
   // Attention of a strip, in this order: keys and softmax, values, then (in turn) the scores.
   void (*attend_keys_f32)(StripArgs& args);
   void (*attend_keys_bf16)(StripArgs& args);
+  void (*attend_keys_int8)(StripArgs& args);
   void (*attend_values_f32)(const StripArgs& args);
   void (*attend_values_bf16)(const StripArgs& args);
+  void (*attend_values_int8)(const StripArgs& args);
   void (*add_scores)(const StripArgs& args, float* scores);
 
   // One row's head(s). Rotates [heads][head_dim] in place.
@@ -108,6 +110,8 @@ struct KernelTable {
   void (*store_slot_f32)(const float* key, const float* value, int32_t head_dim, int32_t place,
                          uint8_t* keys, uint8_t* values);
   void (*store_slot_bf16)(const float* key, const float* value, int32_t head_dim, int32_t place,
+                          uint8_t* keys, uint8_t* values);
+  void (*store_slot_int8)(const float* key, const float* value, int32_t head_dim, int32_t place,
                           uint8_t* keys, uint8_t* values);
 
   // Rows.

@@ -68,15 +68,19 @@ HYDRANT_INLINE I16 QuantizeLanes(F16 v, F16 inverse) {
   return ToInt(Select(low < SetF(127.0f), low, SetF(127.0f)));
 }
 
+HYDRANT_INLINE float AbsMax(const float* x, int64_t cols) {
+  F16 largest = ZeroF();
+  int64_t k = 0;
+  for (; k + kLanes <= cols; k += kLanes) largest = Max(Abs(LoadF(x + k)), largest);
+  if (k < cols) largest = Max(Abs(LoadPartial(x + k, cols - k)), largest);
+  return ReduceMax(largest);
+}
+
 // See KernelTable::quantize.
 static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
                       float* scratch, int8_t* out, int32_t* sum) {
   Rotate(x, cols, block, normalise, scratch);
-  F16 largest = ZeroF();
-  int64_t k = 0;
-  for (; k + kLanes <= cols; k += kLanes) largest = Max(Abs(LoadF(scratch + k)), largest);
-  if (k < cols) largest = Max(Abs(LoadPartial(scratch + k, cols - k)), largest);
-  const float absmax = ReduceMax(largest);
+  const float absmax = AbsMax(scratch, cols);
   *sum = 0;
   if (!(absmax >= kSmallestInt8AbsMax)) {
     __builtin_memset(out, 0, padded);
@@ -84,7 +88,8 @@ static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t bloc
   }
   const F16 inverse = SetF(127.0f / absmax);
   I16 total = ZeroI();
-  for (k = 0; k + kLanes <= cols; k += kLanes) {
+  int64_t k = 0;
+  for (; k + kLanes <= cols; k += kLanes) {
     const I16 values = QuantizeLanes(LoadF(scratch + k), inverse);
     total = total + values;
     StoreI8(out + k, values);

@@ -4,6 +4,7 @@
 #ifndef HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 #define HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 
+#include "kernels/cpu/isa/quantize.h"
 #include "kernels/cpu/isa/simd.h"
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
@@ -48,6 +49,29 @@ static void StoreSlotBF16(const float* key, const float* value, int32_t head_dim
     StoreBF16(lanes, count == kLanes ? LoadF(value + d) : LoadPartial(value + d, count));
     for (int32_t i = 0; i < count; ++i) v[(d + i) * 2] = lanes[i];
   }
+}
+
+// x as QuantizeInt8 has it, `stride` bytes from a value to the next; gives the scale.
+HYDRANT_INLINE float StoreInt8(const float* x, int32_t head_dim, int8_t* to, int32_t stride) {
+  const float absmax = AbsMax(x, head_dim);
+  const bool vanishes = !(absmax >= kSmallestInt8AbsMax);
+  const F16 inverse = SetF(127.0f / absmax);
+  for (int32_t d = 0; d < head_dim; d += kLanes) {
+    const int32_t count = head_dim - d < kLanes ? head_dim - d : kLanes;
+    const F16 v = count == kLanes ? LoadF(x + d) : LoadPartial(x + d, count);
+    int8_t lanes[kLanes];
+    StoreI8(lanes, vanishes ? ZeroI() : QuantizeLanes(v, inverse));
+    for (int32_t i = 0; i < count; ++i) to[(d + i) * stride] = lanes[i];
+  }
+  return vanishes ? 0.0f : absmax / 127.0f;
+}
+
+static void StoreSlotInt8(const float* key, const float* value, int32_t head_dim, int32_t place,
+                          uint8_t* keys, uint8_t* values) {
+  const int32_t padded = (head_dim + 15) / 16 * 16;
+  float* scales = reinterpret_cast<float*>(keys + head_dim * 16) + place;
+  scales[0] = StoreInt8(key, head_dim, reinterpret_cast<int8_t*>(keys) + place, 16);
+  scales[16] = StoreInt8(value, head_dim, reinterpret_cast<int8_t*>(values) + place * padded, 1);
 }
 
 static void RmsNorm(const float* x, const float* weight, float eps, int64_t cols, float* y) {

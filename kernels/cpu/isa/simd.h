@@ -182,6 +182,27 @@ HYDRANT_INLINE F16 RoundSmall(F16 v) {
   return (v + magic) - magic;
 }
 
+HYDRANT_INLINE I16 LoadI8(const void* from) {
+#if defined(__AVX512F__)
+  // Masked by ones: g++ 12 warns about the plain form's undefined source.
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
+  return {{(PartI)_mm512_maskz_cvtepi8_epi32(static_cast<__mmask16>(-1), bytes)}};
+#elif defined(__AVX2__)
+  I16 r;
+  HYDRANT_EACH_PART {
+    const void* part = static_cast<const int8_t*>(from) + i * kPartLanes;
+    r.part[i] = (PartI)_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(part)));
+  }
+  return r;
+#else
+  I16 r;
+  HYDRANT_EACH_PART {
+    r.part[i] = __builtin_convertvector(static_cast<const LooseI8*>(from)[i], PartI);
+  }
+  return r;
+#endif
+}
+
 // The lower eight bits of each lane.
 HYDRANT_INLINE void StoreI8(int8_t* to, I16 v) {
   HYDRANT_EACH_PART {
