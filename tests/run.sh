@@ -38,8 +38,8 @@ failed=
 ctest --preset ci --no-tests=error --parallel "$jobs" || failed=1
 
 step "build of kernels, scheduler and engine: without gRPC, with ASan and UBSan"
-cmake --preset asan -B build/asan-core \
-  -D HYDRANT_SERVER=OFF -D HYDRANT_WERROR=ON -D HYDRANT_BENCHMARKS=OFF
+# Warnings were errors above; g++ 12 invents some under sanitizers.
+cmake --preset asan -B build/asan-core -D HYDRANT_SERVER=OFF -D HYDRANT_BENCHMARKS=OFF
 cmake --build build/asan-core
 
 step "their tests"
