@@ -116,8 +116,8 @@ absl::Status ValidateEviction(const EvictionParams& e, const EvictionDefaults& d
       (e.budget_tokens || e.budget_ratio || e.sink_tokens || e.recent_tokens ||
        e.min_budget_tokens || e.prefill_eviction == PrefillEviction::kPerChunk)) {
     return absl::InvalidArgumentError(
-        "eviction: FULL keeps every token; budgets, sink_tokens, recent_tokens and PER_CHUNK "
-        "must be unset");
+        "eviction: FULL keeps every token; budget_tokens, budget_ratio, min_budget_tokens, "
+        "sink_tokens, recent_tokens and prefill_eviction PER_CHUNK must be unset");
   }
   if (e.budget_tokens && e.budget_ratio) {
     return absl::InvalidArgumentError("eviction: set budget_tokens or budget_ratio, not both");
