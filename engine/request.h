@@ -118,6 +118,17 @@ struct Delta {
 
 enum class FinishReason { kStop, kLength };
 
+// How much of the attention of the same history's full cache fell on tokens that were still held,
+// over the audited decode steps: for each layer and query head, the sum of exp(q.k) over held keys
+// as a share of the sum over held and evicted ones.
+struct Recall {
+  double mean = 1;                  // over steps, layers and query heads
+  double p5 = 1;                    // 5th percentile of the same
+  int32_t steps = 0;                // audited
+  bool complete = true;             // false: the memory for evicted keys ran out before the end
+  std::vector<double> layer_means;  // [layers]
+};
+
 struct Usage {
   int32_t prompt_tokens = 0;
   int32_t completion_tokens = 0;
@@ -129,6 +140,7 @@ struct Usage {
   double queue_seconds = 0;
   double prefill_seconds = 0;
   double decode_seconds = 0;
+  std::optional<Recall> recall;  // of an audited request
 };
 
 struct Finished {

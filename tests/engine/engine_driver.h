@@ -30,6 +30,7 @@ struct Stream {
   std::vector<Delta> deltas;
   std::optional<Finished> finished;
   std::optional<absl::Status> error;
+  bool held = false;
 
   bool done() const { return finished.has_value() || error.has_value(); }
   void Wait() {
@@ -40,6 +41,12 @@ struct Stream {
     std::unique_lock lock(mutex);
     ASSERT_TRUE(
         ended.wait_for(lock, std::chrono::seconds(120), [&] { return done() || !deltas.empty(); }));
+  }
+  // Lets the engine go on that SubmitHeld made wait.
+  void Release() {
+    std::lock_guard lock(mutex);
+    held = false;
+    ended.notify_all();
   }
   std::vector<int32_t> tokens() const {
     std::vector<int32_t> ids;
@@ -62,10 +69,11 @@ class RecordingSink : public ResponseSink {
     stream_->info = std::move(info);
   }
   void OnDelta(Delta delta) override {
-    std::lock_guard lock(stream_->mutex);
+    std::unique_lock lock(stream_->mutex);
     EXPECT_TRUE(stream_->info && !stream_->done());
     stream_->deltas.push_back(std::move(delta));
     stream_->ended.notify_all();
+    stream_->ended.wait(lock, [&] { return !stream_->held; });
   }
   void OnFinished(Finished finished) override {
     std::lock_guard lock(stream_->mutex);
@@ -117,13 +125,25 @@ inline GenerateRequest Request(std::vector<int32_t> prompt, int max_tokens) {
   return request;
 }
 
+// `held`: the engine waits in the stream's first token until it is released, so that what a test
+// does meanwhile finds the request running, however fast the machine.
 inline std::shared_ptr<Stream> Submit(
     Engine& engine, GenerateRequest request,
-    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) {
+    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt,
+    bool held = false) {
   auto stream = std::make_shared<Stream>();
+  stream->held = held;
   const absl::Status status =
       engine.Submit(std::move(request), std::make_unique<RecordingSink>(stream), deadline);
   EXPECT_TRUE(status.ok()) << status;
+  return stream;
+}
+
+inline std::shared_ptr<Stream> SubmitHeld(
+    Engine& engine, GenerateRequest request,
+    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) {
+  auto stream = Submit(engine, std::move(request), deadline, /*held=*/true);
+  stream->WaitForDelta();
   return stream;
 }
 

@@ -136,8 +136,7 @@ TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
   const auto engine = LoadEngine(options);
   GenerateRequest request = Request(RandomPrompt(20, 6), 400);
   request.request_id = "first";
-  std::vector<std::shared_ptr<Stream>> streams = {Submit(*engine, request)};
-  streams[0]->WaitForDelta();
+  std::vector<std::shared_ptr<Stream>> streams = {SubmitHeld(*engine, request)};
   EXPECT_TRUE(absl::IsAlreadyExists(TrySubmit(*engine, request)));
   request.request_id.clear();
   streams.push_back(Submit(*engine, request));
@@ -145,6 +144,7 @@ TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
   const absl::Status refused = TrySubmit(*engine, request);
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_NE(std::string(refused.message()).find("max_queue is 2"), std::string::npos) << refused;
+  streams[0]->Release();
   for (const auto& stream : streams) {
     stream->Wait();
     EXPECT_TRUE(stream->finished);
@@ -172,16 +172,19 @@ TEST(EngineTest, CancelFreesQueuedAndRunning) {
   const auto engine = LoadEngine(options);
   GenerateRequest request = Request(RandomPrompt(20, 7), 400);
   request.request_id = "running";
-  const auto running = Submit(*engine, request);
-  running->WaitForDelta();
+  const auto running = SubmitHeld(*engine, request);
   request.request_id = "queued";
   const auto queued = Submit(*engine, request);
   EXPECT_TRUE(engine->Cancel("queued"));
-  queued->Wait();
-  EXPECT_TRUE(absl::IsCancelled(*queued->error));
   EXPECT_TRUE(engine->Cancel("running"));
-  running->Wait();
-  EXPECT_TRUE(absl::IsCancelled(*running->error));
+  running->Release();
+  for (const auto& stream : {queued, running}) {
+    stream->Wait();
+    ASSERT_TRUE(stream->error);
+    EXPECT_TRUE(absl::IsCancelled(*stream->error));
+  }
+  // One token came before the engine was held, none after the cancel.
+  EXPECT_EQ(running->deltas.size(), 1u);
   EXPECT_FALSE(engine->Cancel("running"));
   EXPECT_FALSE(engine->Cancel("nobody"));
   ExpectAllFree(*engine);
@@ -193,12 +196,15 @@ TEST(EngineTest, DeadlinesEndQueuedAndRunning) {
   const auto engine = LoadEngine(options);
   const auto now = std::chrono::steady_clock::now();
   const GenerateRequest request = Request(RandomPrompt(20, 8), 450);
-  const auto running = Submit(*engine, request, now + std::chrono::milliseconds(30));
-  const auto queued = Submit(*engine, request, now + std::chrono::milliseconds(15));
+  const auto deadline = now + std::chrono::seconds(1);
+  const auto running = SubmitHeld(*engine, request, deadline);
+  const auto queued = Submit(*engine, request, deadline - std::chrono::milliseconds(15));
   const absl::Status late =
       engine->Submit(request, std::make_unique<RecordingSink>(std::make_shared<Stream>()),
                      now - std::chrono::milliseconds(1));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  std::this_thread::sleep_until(deadline);
+  running->Release();
   for (const auto& stream : {running, queued}) {
     stream->Wait();
     ASSERT_TRUE(stream->error);
@@ -209,9 +215,11 @@ TEST(EngineTest, DeadlinesEndQueuedAndRunning) {
 
 TEST(EngineTest, DrainingFinishesWhatRunsAndRefusesWhatIsNew) {
   const auto engine = LoadEngine(Options());
-  const auto stream = Submit(*engine, Request(RandomPrompt(20, 9), 100));
+  const auto stream = SubmitHeld(*engine, Request(RandomPrompt(20, 9), 100));
   engine->StartDraining();
   EXPECT_TRUE(absl::IsUnavailable(TrySubmit(*engine, Request(RandomPrompt(20, 9), 5))));
+  EXPECT_FALSE(engine->Drained());
+  stream->Release();
   stream->Wait();
   EXPECT_TRUE(stream->finished);
   while (!engine->Drained()) std::this_thread::yield();
@@ -220,10 +228,11 @@ TEST(EngineTest, DrainingFinishesWhatRunsAndRefusesWhatIsNew) {
 TEST(EngineTest, AbortAllEndsEveryStream) {
   const auto engine = LoadEngine(Options());
   std::vector<std::shared_ptr<Stream>> streams;
-  for (int i = 0; i < 40; ++i)
+  streams.push_back(SubmitHeld(*engine, Request(RandomPrompt(50, 0), 400)));
+  for (int i = 1; i < 40; ++i)
     streams.push_back(Submit(*engine, Request(RandomPrompt(50, i), 400)));
-  streams[0]->WaitForDelta();
   engine->AbortAll(absl::UnavailableError("going away"));
+  streams[0]->Release();
   for (const auto& stream : streams) {
     stream->Wait();
     EXPECT_TRUE(stream->error && absl::IsUnavailable(*stream->error));
