@@ -55,7 +55,7 @@ class KvStore {
   virtual void Prefault(int32_t first, int32_t count) = 0;
 
   // One slot, copied out. `slot` is a physical slot: block id * kBlockSlots + place in the block.
-  // Not during a pass. key and value hold head_dim floats.
+  // Not during a pass. key and value hold head_dim floats; value may be null.
   virtual int32_t Position(int layer, int head, int64_t slot) const = 0;
   virtual float Score(int layer, int head, int64_t slot) const = 0;
   virtual void ReadKeyValue(int layer, int head, int64_t slot, float* key, float* value) const = 0;

@@ -37,6 +37,7 @@ void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& q
     HYDRANT_CHECK(sequence.first_row <= batch.num_rows() - sequence.num_rows);
     HYDRANT_CHECK(sequence.num_rows <= sequence.num_slots);
     HYDRANT_CHECK(sequence.holes == nullptr || sequence.num_rows == 1);
+    HYDRANT_CHECK(sequence.audit == nullptr || sequence.num_rows == 1);
   }
 }
 
@@ -105,7 +106,7 @@ void CpuBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
                          const AttentionShape& attention) {
   linear_.Reserve(max_rows, max_cols);
   attention_.Reserve(max_rows, max_slots, attention);
-  eviction_.Reserve(max_slots);
+  eviction_.Reserve(max_slots, attention.head_dim);
 }
 
 void CpuBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,

@@ -94,10 +94,9 @@ void CpuKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* key, flo
   const bool scaled = KvScaleBytes(geometry().dtype) > 0;
   const float key_scale = scaled ? read_float(KeyScaleOffset(place)) : 1.0f;
   const float value_scale = scaled ? read_float(ValueScaleOffset(place)) : 1.0f;
-  for (int d = 0; d < geometry().head_dim; ++d) {
-    key[d] = read(KeyOffset(place, d), key_scale);
-    value[d] = read(ValueOffset(place, d), value_scale);
-  }
+  for (int d = 0; d < geometry().head_dim; ++d) key[d] = read(KeyOffset(place, d), key_scale);
+  if (value == nullptr) return;
+  for (int d = 0; d < geometry().head_dim; ++d) value[d] = read(ValueOffset(place, d), value_scale);
 }
 
 void CpuKvStore::MoveSlot(int layer, int head, int64_t from, int64_t to) {

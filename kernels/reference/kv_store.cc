@@ -105,7 +105,7 @@ void ReferenceKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* ke
   const size_t row = Row(layer, head, slot);
   for (int d = 0; d < geometry().head_dim; ++d) {
     key[d] = this->key(row, d);
-    value[d] = this->value(row, d);
+    if (value != nullptr) value[d] = this->value(row, d);
   }
 }
 

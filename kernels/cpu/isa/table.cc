@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/linear.h"
 #include "kernels/cpu/isa/quantize.h"
+#include "kernels/cpu/isa/recall.h"
 #include "kernels/cpu/isa/rows.h"
 #include "kernels/cpu/isa/victim.h"
 
@@ -33,6 +34,7 @@ const KernelTable kTable = {
     .attend_values_bf16 = AttendValues<BF16Kv>,
     .attend_values_int8 = AttendValues<Int8Kv>,
     .add_scores = AddScores,
+    .sum_evicted = SumEvicted<>,
     .rotate_heads = RotateHeads,
     .store_slot_f32 = StoreSlotF32,
     .store_slot_bf16 = StoreSlotBF16,
