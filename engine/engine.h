@@ -100,6 +100,10 @@ struct EngineOptions {
   EvictionDefaults eviction;
 };
 
+// For a request whose client chose no id; unguessable enough not to meet one that was chosen.
+// Thread-safe.
+std::string NewRequestId();
+
 // What a model is called when options name none: the directory, or the file without ".gguf".
 std::string DefaultModelName(const std::string& model_path);
 
@@ -169,6 +173,8 @@ class Engine {
   virtual const ModelInfo& model_info() const = 0;
   virtual LoadStats load() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
+  // NOT_FOUND unless `model` is empty or the loaded model's name.
+  absl::Status CheckModel(std::string_view model) const;
   // The prompt text of a conversation by the checkpoint's template.
   virtual absl::StatusOr<std::string> RenderChat(const chat::Conversation&) const = 0;
 };
