@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/audit.h"
 #include "engine/kv_cache.h"
 #include "engine/memory_limit.h"
@@ -84,11 +83,6 @@ absl::Status ValidateOptions(const EngineOptions& o) {
                                                    " that this machine or its cgroup has left"));
   }
   return absl::OkStatus();
-}
-
-std::string RandomRequestId() {
-  std::random_device device;
-  return absl::StrFormat("req-%08x%08x%08x", device(), device(), device());
 }
 
 class LoadedEngine final : public Engine {
@@ -292,13 +286,12 @@ absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
 absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
                                   std::optional<Clock::time_point> deadline) {
   const Clock::time_point submitted = Clock::now();
-  if (!request.model.empty() && request.model != info_.name) {
+  if (absl::Status status = CheckModel(request.model); !status.ok()) {
     observer_->OnRejected("unknown_model");
-    return absl::NotFoundError(absl::StrCat(
-        "model \"", request.model, "\" is not served here; this server has \"", info_.name, "\""));
+    return status;
   }
   const std::string id =
-      request.request_id.empty() ? RandomRequestId() : std::move(request.request_id);
+      request.request_id.empty() ? NewRequestId() : std::move(request.request_id);
   if (absl::Status status = loop_->Reserve(id); !status.ok()) {
     observer_->OnRejected(absl::IsResourceExhausted(status) ? "queue_full"
                           : absl::IsAlreadyExists(status)   ? "duplicate_id"
@@ -323,6 +316,18 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
 }
 
 }  // namespace
+
+std::string NewRequestId() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrCat("gen-", absl::Hex(random(), absl::kZeroPad16));
+}
+
+absl::Status Engine::CheckModel(std::string_view model) const {
+  const std::string& name = model_info().name;
+  if (model.empty() || model == name) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("model: \"", std::string(model),
+                                          "\" is not served here; this server has \"", name, "\""));
+}
 
 std::string DefaultModelName(const std::string& model_path) {
   std::filesystem::path path(model_path);

@@ -102,6 +102,10 @@ struct EngineOptions {
   int64_t audit_bytes = 256'000'000;  // for the keys that all audits keep; 0: no audits
 };
 
+// For a request whose client chose no id; unguessable enough not to meet one that was chosen.
+// Thread-safe.
+std::string NewRequestId();
+
 // What a model is called when options name none: the directory, or the file without ".gguf".
 std::string DefaultModelName(const std::string& model_path);
 
@@ -173,6 +177,8 @@ class Engine {
   virtual const ModelInfo& model_info() const = 0;
   virtual LoadStats load() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
+  // NOT_FOUND unless `model` is empty or the loaded model's name.
+  absl::Status CheckModel(std::string_view model) const;
   // The prompt text of a conversation by the checkpoint's template.
   virtual absl::StatusOr<std::string> RenderChat(const chat::Conversation&) const = 0;
 };

@@ -19,8 +19,8 @@ struct EvictionPolicy {
   int32_t recent = 1;  // the newest `recent` positions are never evicted
 
   int32_t budget() const { return sink + heavy + recent; }
-  // Whether the choice of victims depends on scores. Without heavy hitters exactly one candidate
-  // is left at each step, so nothing has to be accumulated.
+  // Whether the choice of victims depends on scores. Without heavy hitters age decides alone, so
+  // nothing has to be accumulated.
   bool needs_scores() const { return heavy > 0; }
 
   friend bool operator==(const EvictionPolicy&, const EvictionPolicy&) = default;

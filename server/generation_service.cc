@@ -3,7 +3,6 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/server_context.h>
 
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,13 +36,6 @@ grpc::Status Serialize(const Message& message, grpc::ByteBuffer* bytes) {
   return grpc::SerializationTraits<Message>::Serialize(message, bytes, &own_buffer);
 }
 
-absl::Status CheckModel(const engine::Engine& engine, const std::string& model) {
-  const std::string& loaded = engine.model_info().name;
-  if (model.empty() || model == loaded) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("model: '", model, "' is not here; this server has '", loaded, "'"));
-}
-
 std::optional<std::chrono::steady_clock::time_point> Deadline(
     const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
@@ -54,12 +46,6 @@ std::optional<std::chrono::steady_clock::time_point> Deadline(
   return std::chrono::steady_clock::now() +
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
              deadline - std::chrono::system_clock::now());
-}
-
-// Unguessable enough that clients which choose their own ids do not meet it.
-std::string NewRequestId() {
-  static thread_local std::mt19937_64 random{std::random_device{}()};
-  return absl::StrCat("gen-", absl::Hex(random(), absl::kZeroPad16));
 }
 
 }  // namespace
@@ -104,7 +90,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
       return;
     }
     // The id has to be known before the engine tells it: a client may leave at once.
-    if (request->request_id.empty()) request->request_id = NewRequestId();
+    if (request->request_id.empty()) request->request_id = engine::NewRequestId();
     stream->Submit(*std::move(engine), *std::move(request));
   });
   return stream;
@@ -134,7 +120,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
   return Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::TokenizeRequest&& request, v1::TokenizeResponse& response) {
-        if (absl::Status status = CheckModel(engine, request.model()); !status.ok()) return status;
+        if (absl::Status status = engine.CheckModel(request.model()); !status.ok()) return status;
         // A template writes its own special tokens.
         bool add_special_tokens = false;
         if (request.has_chat()) {
@@ -163,7 +149,7 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
       context, request, response,
       [](engine::Engine& engine, v1::DetokenizeRequest&& request,
          v1::DetokenizeResponse& response) {
-        if (absl::Status status = CheckModel(engine, request.model()); !status.ok()) return status;
+        if (absl::Status status = engine.CheckModel(request.model()); !status.ok()) return status;
         const uint32_t vocab_size = engine.model_info().vocab_size;
         std::vector<int32_t> ids;
         for (uint32_t id : request.token_ids()) {
@@ -186,7 +172,7 @@ grpc::ServerUnaryReactor* GenerationService::GetModelInfo(grpc::CallbackServerCo
       context, request, response,
       [](engine::Engine& engine, v1::GetModelInfoRequest&& request,
          v1::GetModelInfoResponse& response) {
-        if (absl::Status status = CheckModel(engine, request.model()); !status.ok()) return status;
+        if (absl::Status status = engine.CheckModel(request.model()); !status.ok()) return status;
         ToProto(engine.model_info(), response);
         response.set_server_version(HYDRANT_VERSION);
         return absl::OkStatus();

@@ -6,11 +6,10 @@
 
 #include <cstdio>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/check.h"
+#include "tests/bench/attended.h"
 #include "tests/bench/machine_peaks.h"
 
 namespace hydrant::bench {
@@ -19,30 +18,10 @@ namespace {
 using kernels::Backend;
 using kernels::WeightDType;
 
-constexpr int kLayers = 30, kHeads = 9, kKvHeads = 3, kHeadDim = 64;
-constexpr kernels::AttentionShape kShape = {kHeads, kKvHeads, kHeadDim, 0.125f};
-constexpr int64_t kQkvCols = (kHeads + 2 * kKvHeads) * kHeadDim;
-
 struct Peaks {
   double read, int8, bf16;
 };
 Peaks g_peaks;
-
-std::unique_ptr<Backend> MakeBackend() {
-  auto backend = kernels::CreateCpuBackend({});
-  HYDRANT_CHECK(backend.ok());
-  return *std::move(backend);
-}
-
-float Noise(uint64_t i) {
-  return static_cast<float>((i * 0x9e3779b97f4a7c15u >> 40) & 0xffff) / 32768.0f - 1.0f;
-}
-
-kernels::Buffer Fill(Backend& backend, int64_t count) {
-  std::vector<float> values(count);
-  for (int64_t i = 0; i < count; ++i) values[i] = Noise(i);
-  return backend.Upload(values);
-}
 
 // All linear layers of the model once, as in one forward pass.
 void BM_Linear(benchmark::State& state, WeightDType dtype) {
@@ -105,58 +84,6 @@ void BM_Pack(benchmark::State& state, WeightDType dtype) {
 }
 BENCHMARK_CAPTURE(BM_Pack, int8, WeightDType::kInt8)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_Pack, bf16, WeightDType::kBF16)->Unit(benchmark::kMillisecond)->UseRealTime();
-
-// Sequences that have their blocks and share one pass.
-struct Attended {
-  Attended(Backend& backend, int layers, int sequences, int rows, int slots, bool keep_scores,
-           kernels::KvDType dtype)
-      : store(*backend.CreateKvStore(
-            {layers, kKvHeads, kHeadDim, dtype, sequences * (slots / kernels::kBlockSlots), {}})),
-        qkv_values(Fill(backend, sequences * rows * kQkvCols)),
-        out_values(backend.Allocate(sequences * rows * kHeads * kHeadDim * sizeof(float))) {
-    const int blocks = slots / kernels::kBlockSlots;
-    block_ids.resize(sequences * blocks);
-    std::iota(block_ids.begin(), block_ids.end(), 0);
-    backend.Reserve(std::max(sequences * rows, slots), 1536, slots, kShape);
-    batch.token_ids.resize(sequences * rows);
-    for (int s = 0; s < sequences; ++s) {
-      batch.sequences.push_back({.first_row = s * rows,
-                                 .num_rows = rows,
-                                 .first_position = slots - rows,
-                                 .num_slots = slots,
-                                 .blocks = block_ids.data() + s * blocks,
-                                 .keep_scores = keep_scores});
-      for (int r = 0; r < rows; ++r) batch.positions.push_back(slots - rows + r);
-    }
-    qkv = {qkv_values.data(), sequences * rows, kQkvCols};
-    out = {out_values.data(), sequences * rows, kHeads * kHeadDim};
-    FillStore(backend, sequences, slots, layers);
-  }
-
-  // Every slot gets a key, a value and a position.
-  void FillStore(Backend& backend, int sequences, int slots, int layers) {
-    const kernels::Buffer values = Fill(backend, slots * kQkvCols);
-    for (int s = 0; s < sequences; ++s) {
-      kernels::Batch fill;
-      fill.token_ids.resize(slots);
-      fill.positions.resize(slots);
-      std::iota(fill.positions.begin(), fill.positions.end(), 0);
-      fill.sequences.push_back(batch.sequences[s]);
-      fill.sequences[0].first_row = 0;
-      fill.sequences[0].num_rows = slots;
-      for (int layer = 0; layer < layers; ++layer) {
-        backend.RopeAndStore(fill, kShape, 0, {nullptr, slots, 0}, {values.data(), slots, kQkvCols},
-                             layer, *store);
-      }
-    }
-  }
-
-  std::unique_ptr<kernels::KvStore> store;
-  kernels::Buffer qkv_values, out_values;
-  std::vector<int32_t> block_ids;
-  kernels::Batch batch;
-  kernels::Matrix qkv, out;
-};
 
 // One decode step of 16 sequences through all layers; keys and values far exceed the caches.
 void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {

@@ -15,7 +15,6 @@ def test_a_budget_lets_more_run_at_once():
     h2o = measure(MODEL, {"policy": "H2O", "budget_tokens": 48}, flags, **size)
     print(table([full, h2o]))
     assert h2o.mean_running >= 2.5 * full.mean_running
-    assert h2o.tokens_per_second > full.tokens_per_second
     assert h2o.bounded_preemptions == h2o.preemptions == 0
     assert full.evicted_tokens == 0 < h2o.evicted_tokens
     assert full.blocks_free_at_end == full.blocks_total == h2o.blocks_free_at_end

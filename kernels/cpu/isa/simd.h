@@ -139,6 +139,21 @@ HYDRANT_INLINE I16 Select(I16 mask, I16 yes, I16 no) {
 }
 // a where a > b, else b.
 HYDRANT_INLINE F16 Max(F16 a, F16 b) { return Select(b < a, a, b); }
+// a where a < b, else b.
+HYDRANT_INLINE F16 Min(F16 a, F16 b) { return Select(a < b, a, b); }
+
+// Whether any lane of a comparison's result is set.
+HYDRANT_INLINE bool Any(I16 mask) {
+#if defined(__AVX512F__)
+  return _mm512_movepi32_mask((__m512i)mask.part[0]) != 0;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps((__m256)(mask.part[0] | mask.part[1])) != 0;
+#else
+  typedef int64_t Words __attribute__((vector_size(kPartBytes)));
+  const auto words = (Words)(mask.part[0] | mask.part[1] | mask.part[2] | mask.part[3]);
+  return (words[0] | words[1]) != 0;
+#endif
+}
 
 template <int kBits>
 HYDRANT_INLINE I16 ShiftLeft(I16 v) {
@@ -263,6 +278,13 @@ HYDRANT_INLINE float ReduceAdd(F16 v) {
   v = v + SwapLanes<4>(v);
   v = v + SwapLanes<2>(v);
   v = v + SwapLanes<1>(v);
+  return v.part[0][0];
+}
+HYDRANT_INLINE float ReduceMin(F16 v) {
+  v = Min(v, SwapLanes<8>(v));
+  v = Min(v, SwapLanes<4>(v));
+  v = Min(v, SwapLanes<2>(v));
+  v = Min(v, SwapLanes<1>(v));
   return v.part[0][0];
 }
 HYDRANT_INLINE float ReduceMax(F16 v) {
