@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <map>
-#include <mutex>
 
 #include "kernels/bfloat16.h"
 #include "kernels/evicted_store.h"
@@ -219,7 +217,7 @@ TEST_P(BackendRecallTest, IsTheShareOfTheFullCachesAttention) {
   for (KvShape shape : Shapes()) {
     // A rotated query may round to either of two bf16 numbers: compare without rotation.
     shape.rope_base = 0.0f;
-    for (const int evicted : {1, 15, 16, 17, 63, 64, 65, 200}) {
+    for (const int evicted : {1, 15, 16, 65, 110}) {
       SCOPED_TRACE(Describe(shape) + ", evicted " + std::to_string(evicted));
       Scene scene(MakeBackend(GetParam()), shape, evicted);
       const int32_t position = scene.driver.next_position(scene.sequence);
@@ -234,7 +232,7 @@ TEST_P(BackendRecallTest, IsTheShareOfTheFullCachesAttention) {
 TEST_P(BackendRecallTest, RotatedQueriesMeetRotatedKeys) {
   for (const KvShape& shape : Shapes()) {
     SCOPED_TRACE(Describe(shape));
-    Scene scene(MakeBackend(GetParam()), shape, 100);
+    Scene scene(MakeBackend(GetParam()), shape, 50);
     const int32_t position = scene.driver.next_position(scene.sequence);
     const AuditedKeys keys(shape, scene.collector);
     scene.driver.Pass({scene.sequence, 1, true, keys.audit()});
@@ -276,13 +274,13 @@ TEST_P(BackendRecallTest, KeysBehindAWindowDoNotCount) {
 TEST_P(BackendRecallTest, AnAuditChangesNothingElseAndNothingChangesIt) {
   for (const KvShape& shape : Shapes()) {
     SCOPED_TRACE(Describe(shape));
-    Scene plain(MakeBackend(GetParam()), shape, 90);
+    Scene plain(MakeBackend(GetParam()), shape, 35);
     const std::vector<float> expected = plain.driver.Pass({plain.sequence, 1});
     const std::vector<Slot> held = plain.driver.Held(plain.sequence);
     std::vector<float> alone;
-    for (const int threads : {1, 2, 3}) {
-      for (const int others : {0, 5}) {
-        Scene scene(MakeBackend(GetParam(), threads), shape, 90);
+    for (const int threads : {1, 3}) {
+      for (const int others : {0, 4}) {
+        Scene scene(MakeBackend(GetParam(), threads), shape, 35);
         std::vector<KvDriver::Part> parts;
         for (int i = 0; i < others; ++i) {
           parts.push_back({scene.driver.Add(20 + i), 1 + 7 * i});
