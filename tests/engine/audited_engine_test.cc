@@ -155,6 +155,8 @@ TEST(AuditedEngineTest, AFullMemoryEndsAuditsAndTouchesNoStream) {
   options.audit_bytes = 10 * BlockBytes(*roomy);
   const auto engine = LoadEngine(options);
   EXPECT_EQ(engine->load().audit_bytes_limit, options.audit_bytes);
+  // Makes the engine wait until all are there.
+  const auto gate = SubmitHeld(*engine, Request(RandomPrompt(5, 9), 2));
   std::vector<std::shared_ptr<Stream>> streams, expected;
   for (int i = 0; i < 8; ++i) {
     // 160 evicted at the end: the memory of one, filled by what several evict of their prompts.
@@ -162,6 +164,7 @@ TEST(AuditedEngineTest, AFullMemoryEndsAuditsAndTouchesNoStream) {
     streams.push_back(Submit(*engine, request));
     expected.push_back(Submit(*roomy, request));
   }
+  gate->Release();
   int complete = 0, measured = 0;
   for (size_t i = 0; i < streams.size(); ++i) {
     streams[i]->Wait();
@@ -206,9 +209,8 @@ TEST(AuditedEngineTest, CancelsAndDeadlinesReturnTheMemory) {
 TEST(AuditedEngineTest, WhileItRunsItsKeysAreCounted) {
   const auto engine = LoadEngine(Options());
   // 100 tokens of the prompt are evicted after the first token, on which the engine waits.
-  const auto stream = SubmitHeld(*engine, Evicting(RandomPrompt(120, 1), 2, 20));
-  auto second = Request(RandomPrompt(5, 2), 5);
-  const auto held = Submit(*engine, second, std::nullopt, /*held=*/true);
+  const auto stream = SubmitHeld(*engine, Evicting(RandomPrompt(120, 1), 50, 20));
+  const auto held = Submit(*engine, Request(RandomPrompt(5, 2), 5), std::nullopt, /*held=*/true);
   stream->Release();
   held->WaitForDelta();
   EXPECT_EQ(engine->load().audit_bytes_used, 7 * BlockBytes(*engine));
