@@ -42,7 +42,8 @@ void ModelRunner::AddSequence(ActiveRequest& request,
   sequence.num_slots = request.num_slots + count;
   sequence.blocks = request.blocks.data();
   sequence.holes = request.has_hole ? request.holes.data() : nullptr;
-  sequence.keep_scores = request.evicts() && request.applied.policy->needs_scores();
+  sequence.keep_scores =
+      request.evicts() && request.applied.policy->needs_scores(kv_.geometry().has_windows());
   HYDRANT_CHECK(!request.has_hole || count == 1);
   HYDRANT_CHECK(static_cast<size_t>(scheduler::BlocksFor(sequence.num_slots)) <=
                 request.blocks.size());
