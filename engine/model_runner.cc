@@ -42,7 +42,8 @@ void ModelRunner::AddSequence(ActiveRequest& request,
   sequence.num_slots = request.num_slots + count;
   sequence.blocks = request.blocks.data();
   sequence.holes = request.has_hole ? request.holes.data() : nullptr;
-  sequence.keep_scores = request.evicts() && request.applied.policy->needs_scores();
+  sequence.keep_scores =
+      request.evicts() && request.applied.policy->needs_scores(kv_.geometry().has_windows());
   if (request.audit && !request.in_prompt() && count == 1) {
     sequence.audit = request.audit->BeginStep(sequence.num_slots);
   }

@@ -145,8 +145,18 @@ class Backend {
   // y[i] = row ids[i] of the table, times `scale`.
   virtual void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
                      Matrix y) = 0;
-  // y = x / rms(x) * weight, per row; `weight` is [cols] f32.
+  // y = x / rms(x) * weight, per row; `weight` is [cols] f32. y may be x.
   virtual void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) = 0;
+  // y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, per row; `weight` and `bias` are
+  // [cols] f32. y may be x.
+  virtual void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps,
+                         Matrix y) = 0;
+  // RmsNorm of each query head and each key head of qkv (as in RopeAndStore), in place; the weights
+  // are [head_dim] f32.
+  virtual void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                            const Buffer& key_weight, float eps, Matrix qkv) = 0;
+  // y += x.
+  virtual void Add(Matrix x, Matrix y) = 0;
   // y = x W^T + bias, or y += x W^T + bias. `bias` is [W.rows] f32 or null.
   virtual void Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
                       Matrix y) = 0;
@@ -165,6 +175,8 @@ class Backend {
                          KvStore& kv, Matrix out) = 0;
   // x is [rows, 2 * n]: gate, then up. y[i] = act(gate) * up.
   virtual void GatedActivation(Activation activation, Matrix x, Matrix y) = 0;
+  // x[i] = act(x[i]), in place.
+  virtual void Activate(Activation activation, Matrix x) = 0;
   // y[i] = x[rows[i]].
   virtual void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) = 0;
 

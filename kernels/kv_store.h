@@ -5,6 +5,7 @@
 #ifndef HYDRANT_KERNELS_KV_STORE_H_
 #define HYDRANT_KERNELS_KV_STORE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -38,6 +39,9 @@ struct KvGeometry {
   // none. Empty: no layer has one. An architecture's own limit, not an eviction policy.
   std::vector<int32_t> windows;
 
+  bool has_windows() const {
+    return std::any_of(windows.begin(), windows.end(), [](int32_t w) { return w > 0; });
+  }
   int32_t window(int layer) const { return windows.empty() ? 0 : windows[layer]; }
 };
 

@@ -34,7 +34,12 @@ class ReferenceBackend final : public Backend {
   void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
              Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
+  void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
+  void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                    const Buffer& key_weight, float eps, Matrix qkv) override;
+  void Add(Matrix x, Matrix y) override;
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
+  void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
 
   // linear.cc

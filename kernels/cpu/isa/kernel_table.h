@@ -130,6 +130,13 @@ struct KernelTable {
 
   // Rows.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t cols, float* y);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps,
+                     int64_t cols, float* y);
+  void (*add_row)(const float* x, int64_t n, float* y);
+  void (*silu)(float* x, int64_t n);
+  void (*gelu)(float* x, int64_t n);
+  void (*gelu_tanh)(float* x, int64_t n);
+  void (*relu)(float* x, int64_t n);
   void (*gated_silu)(const float* gate, const float* up, int64_t n, float* y);
   void (*gated_gelu)(const float* gate, const float* up, int64_t n, float* y);
   void (*gated_gelu_tanh)(const float* gate, const float* up, int64_t n, float* y);
