@@ -26,6 +26,7 @@ Report::Report(Measurement measurement) : run(std::move(measurement)) {
     peak.running = std::max(peak.running, sample.running);
     peak.waiting = std::max(peak.waiting, sample.waiting);
     peak.kv_blocks = std::max(peak.kv_blocks, sample.kv_blocks);
+    mean_running += sample.running / static_cast<double>(run.samples.size());
   }
   bin_seconds = NiceStep(std::max(end / kMaxBins, kMinBinSeconds));
   output_tokens.resize(static_cast<size_t>(end / bin_seconds) + 1);

@@ -54,6 +54,7 @@ struct Report {
   Summary total;               // to the end of the last request
   std::vector<Summary> steps;  // of a ramp
   LoadSample peak;             // each field's highest
+  double mean_running = 0;     // over the samples
   double bin_seconds = 0;
   std::vector<int64_t> output_tokens;  // that arrived in each bin
 };

@@ -90,6 +90,7 @@ std::string ReportJson(const Report& report) {
                   {"kv_blocks_total", run.model.kv_blocks()},
                   {"kv_bytes", report.KvBytes(report.peak.kv_blocks)},
                   {"samples", run.samples.size()}};
+  json["mean_running"] = report.mean_running;
   json["usage"] = ToJson(report.total.usage);
   json["steps"] = ordered_json::array();
   for (size_t i = 0; i < report.steps.size(); ++i) {

@@ -122,10 +122,10 @@ std::string ReportText(const Report& report) {
                         total.PerSecond(tokens + static_cast<double>(total.prompt_tokens)),
                         Grouped(total.prompt_tokens),
                         total.PerSecond(static_cast<double>(total.counts.completed)));
-  absl::StrAppendFormat(&text, "at most    %d running, %d waiting, %s of %s KV blocks (%s)\n",
-                        report.peak.running, report.peak.waiting, Grouped(report.peak.kv_blocks),
-                        Grouped(model.kv_blocks()),
-                        FormatByteSize(report.KvBytes(report.peak.kv_blocks)));
+  absl::StrAppendFormat(
+      &text, "at most    %d running (%.1f on average), %d waiting, %s of %s KV blocks (%s)\n",
+      report.peak.running, report.mean_running, report.peak.waiting, Grouped(report.peak.kv_blocks),
+      Grouped(model.kv_blocks()), FormatByteSize(report.KvBytes(report.peak.kv_blocks)));
   AddUsage(total, text);
   AddSlo(report, text);
   absl::StrAppendFormat(&text, "\n%-8s%13s%13s%13s%13s%13s\n", "ms", "mean", "p50", "p90", "p99",
