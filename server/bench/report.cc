@@ -1,6 +1,8 @@
 #include "server/bench/report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "server/bench/nice_step.h"
@@ -17,6 +19,7 @@ Report::Report(Measurement measurement) : run(std::move(measurement)) {
   double end = 0;
   for (const RequestRecord& record : run.records) end = std::max(end, record.ended);
   const std::optional<Slo> slo = run.slo ? std::optional(run.slo->limits) : std::nullopt;
+  end = std::nextafter(end, std::numeric_limits<double>::infinity());  // what came last is in it
   total = Summarize(run.records, slo, 0, end);
   for (size_t i = 0; run.steps.size() > 1 && i < run.steps.size(); ++i) {
     const double next = i + 1 < run.steps.size() ? run.steps[i + 1].begin : run.sending_seconds;

@@ -74,6 +74,16 @@ absl::Status Write(const std::string& path, const std::string& text) {
   return absl::DataLossError(absl::StrCat(path, ": cannot be written"));
 }
 
+// The result of `task`. A signal ends the process: nothing has been measured yet.
+template <typename Task>
+auto Interruptible(Signals& signals, Task task) {
+  auto done = std::async(std::launch::async, std::move(task));
+  while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (signals.Wait(kPoll)) std::_Exit(kInterrupted);
+  }
+  return done.get();
+}
+
 // Runs `driver` to its end, or to a signal's; a second signal ends the process. Calls `each` in
 // between. Tells whether there was a signal.
 template <typename Each>
@@ -139,9 +149,10 @@ int Bench(const Arguments& arguments) {
 
   Signals signals;
   bench::Client client(options.address);
-  auto model = client.WaitForModel(options.wait);
+  auto model = Interruptible(signals, [&] { return client.WaitForModel(options.wait); });
   if (!model.ok()) return Fail(model.status());
-  auto workload = bench::MakeWorkload(options, *std::move(files), *model, client);
+  auto workload = Interruptible(
+      signals, [&] { return bench::MakeWorkload(options, *std::move(files), *model, client); });
   if (!workload.ok()) return Fail(workload.status());
   if (!WarmUp(options, client, *workload->source, signals)) return kInterrupted;
 
