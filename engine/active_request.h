@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/request_resolver.h"
 #include "engine/sampler.h"
@@ -49,6 +50,7 @@ struct ActiveRequest : scheduler::Sequence {
   StopChecker stop;
   IncrementalDetokenizer detokenizer;
   std::unique_ptr<ResponseSink> sink;
+  std::unique_ptr<Audit> audit;  // null: not audited
 
   // [layers, kv_heads], where the next token goes; empty until the first eviction in decode.
   std::vector<int32_t> holes;

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/audit.h"
 #include "engine/kv_cache.h"
+#include "engine/memory_limit.h"
 #include "engine/model_runner.h"
 #include "engine/models/model.h"
 #include "engine/request_resolver.h"
@@ -51,6 +53,7 @@ absl::Status ValidateOptions(const EngineOptions& o) {
            at_most("max_batched_tokens", o.max_batched_tokens, kMaxBatchedTokens),
            at_least("max_queue", o.max_queue, 1),
            at_least("max_model_len", o.max_model_len, 0),
+           at_least("audit_bytes", o.audit_bytes, 0),
            at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
        }) {
     if (!status.ok()) return status;
@@ -64,6 +67,20 @@ absl::Status ValidateOptions(const EngineOptions& o) {
   if (const auto ratio = o.eviction.budget_ratio; ratio && !(*ratio > 0 && *ratio <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("budget_ratio must be above 0 and at most 1, got ", *ratio));
+  }
+  if (!(o.audit_rate >= 0 && o.audit_rate <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("audit_rate must be from 0 to 1, got ", o.audit_rate));
+  }
+  if (o.audit_rate > 0 && o.audit_bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("audit_rate is ", o.audit_rate, ", but audit_bytes is 0: audits need memory"));
+  }
+  if (const int64_t available = AvailableMemoryBytes();
+      available > 0 && o.audit_bytes > available) {
+    return absl::InvalidArgumentError(absl::StrCat("audit_bytes: ", o.audit_bytes,
+                                                   " bytes are more than the ", available,
+                                                   " that this machine or its cgroup has left"));
   }
   return absl::OkStatus();
 }
@@ -97,6 +114,8 @@ class LoadedEngine final : public Engine {
   std::shared_ptr<EngineObserver> observer_;
   ModelInfo info_;
   ResolverContext resolver_;
+  AuditShape audit_shape_;
+  double audit_rate_ = 0;
   std::atomic<int64_t> arrivals_{0};
   // In the order of their making; the loop, which uses all of them, ends first.
   std::unique_ptr<weights::Checkpoint> checkpoint_;
@@ -106,6 +125,7 @@ class LoadedEngine final : public Engine {
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvCache> kv_cache_;
+  std::unique_ptr<AuditMemory> audit_memory_;
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<StepLoop> loop_;
 };
@@ -172,6 +192,12 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;
   resolver_.kv_slots = int64_t{kv_cache_->num_blocks()} * kernels::kBlockSlots;
+  audit_rate_ = options.audit_rate;
+  audit_shape_ = {geometry.layers, config.num_attention_heads, geometry.kv_heads,
+                  geometry.head_dim};
+  audit_memory_ = std::make_unique<AuditMemory>(options.audit_bytes);
+  resolver_.audit_bytes = options.audit_bytes;
+  resolver_.audit_block_bytes = audit_shape_.block_bytes();
   FillInfo(options, model_options.weight_dtype);
 
   runner_ = std::make_unique<ModelRunner>(*model_, *backend_, kv_cache_->store(),
@@ -181,7 +207,7 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   scheduling.max_num_seqs = options.max_num_seqs;
   scheduling.max_batched_tokens = options.max_batched_tokens;
   loop_ = std::make_unique<StepLoop>(scheduling, options.max_queue, info_.name, *runner_,
-                                     *kv_cache_, *tokenizer_, *observer_);
+                                     *kv_cache_, *audit_memory_, *tokenizer_, *observer_);
   progress("ready", 1);
   return absl::OkStatus();
 }
@@ -246,9 +272,15 @@ absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
     shape.prefill_eviction = scheduler::PrefillEviction::kPerChunk;
   }
   if (absl::Status status = loop_->CheckFits(shape); !status.ok()) return status;
-  return std::make_unique<ActiveRequest>(std::move(id), shape, *std::move(prompt),
-                                         *std::move(resolved), *tokenizer_, resolver_.vocab_size,
-                                         std::move(sink));
+  if (!request.eviction.audit) {
+    resolved->eviction.audit = IsSampledForAudit(shape.arrival, audit_rate_);
+  }
+  const bool audit = resolved->eviction.audit;
+  auto active = std::make_unique<ActiveRequest>(std::move(id), shape, *std::move(prompt),
+                                                *std::move(resolved), *tokenizer_,
+                                                resolver_.vocab_size, std::move(sink));
+  if (audit) active->audit = std::make_unique<Audit>(audit_shape_, *audit_memory_);
+  return active;
 }
 
 absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,

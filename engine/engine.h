@@ -98,6 +98,8 @@ struct EngineOptions {
   int32_t max_queue = 1024;
   int32_t max_model_len = 0;  // 0: the checkpoint's
   EvictionDefaults eviction;
+  double audit_rate = 0;              // share of requests audited that say nothing; [0, 1]
+  int64_t audit_bytes = 256'000'000;  // for the keys that all audits keep; 0: no audits
 };
 
 // For a request whose client chose no id; unguessable enough not to meet one that was chosen.
@@ -134,6 +136,8 @@ struct LoadStats {
   int32_t waiting = 0;
   int32_t kv_blocks_total = 0;
   int32_t kv_blocks_free = 0;
+  int64_t audit_bytes_used = 0;  // keys of evicted tokens that audits keep
+  int64_t audit_bytes_limit = 0;
   int64_t last_step_unix_ms = 0;
   bool draining = false;
   bool healthy = true;

@@ -42,7 +42,11 @@ void ModelRunner::AddSequence(ActiveRequest& request,
   sequence.num_slots = request.num_slots + count;
   sequence.blocks = request.blocks.data();
   sequence.holes = request.has_hole ? request.holes.data() : nullptr;
-  sequence.keep_scores = request.evicts() && request.applied.policy->needs_scores();
+  sequence.keep_scores =
+      request.evicts() && request.applied.policy->needs_scores(kv_.geometry().has_windows());
+  if (request.audit && !request.in_prompt() && count == 1) {
+    sequence.audit = request.audit->BeginStep(sequence.num_slots);
+  }
   HYDRANT_CHECK(!request.has_hole || count == 1);
   HYDRANT_CHECK(static_cast<size_t>(scheduler::BlocksFor(sequence.num_slots)) <=
                 request.blocks.size());
@@ -74,6 +78,9 @@ void ModelRunner::Run(const scheduler::SchedulerOutput& output) {
     AddSequence(AsActive(scheduled.sequence), scheduled);
   }
   model_.Forward(batch_, kv_);
+  for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
+    if (Audit* audit = AsActive(scheduled.sequence).audit.get()) audit->EndStep();
+  }
 }
 
 void ModelRunner::ForEachLogits(const OnLogits& on_logits) {
@@ -106,13 +113,18 @@ void ModelRunner::Evict(const scheduler::SchedulerOutput& output, scheduler::Sch
     item.newest_position = request.newest_position();
     item.blocks = request.blocks.data();
     const bool decoded = request.num_computed_tokens > request.request.prompt_tokens;
+    const bool compacts =
+        !decoded && (!request.in_prompt() ||
+                     request.request.prefill_eviction == scheduler::PrefillEviction::kPerChunk);
+    if ((decoded || compacts) && request.audit) {
+      item.evicted = request.audit->MakeRoom(request.num_slots - budget);
+    }
     if (decoded) {
       request.holes.resize(size_t(kv_.geometry().layers) * kv_.geometry().kv_heads);
       item.holes = request.holes.data();
       evict_.push_back(item);
       evicting_.push_back(&request);
-    } else if (!request.in_prompt() ||
-               request.request.prefill_eviction == scheduler::PrefillEviction::kPerChunk) {
+    } else if (compacts) {
       compact_.push_back(item);
       compacting_.push_back(&request);
     }

@@ -26,16 +26,17 @@ class ModelRunner {
   using OnLogits =
       std::function<void(ActiveRequest& request, int32_t position, std::span<float> logits)>;
 
-  // One pass. Logits are computed for the row that samples, and for prompt rows where
-  // log-probabilities of the prompt are wanted; nowhere else.
+  // One pass; audits learn what it measured. Logits are computed for the row that samples, and for
+  // prompt rows where log-probabilities of the prompt are wanted; nowhere else.
   void Run(const scheduler::SchedulerOutput& output);
   // Hands the pass's logits out, in the order of the batch.
   void ForEachLogits(const OnLogits& on_logits);
 
   // After Scheduler::Commit: compacts sequences whose prompt is done (or whose chunk is, under
   // per-chunk prefill) and that hold more than their budget, evicts one slot of each decoding
-  // sequence that holds one more than its budget, and tells the scheduler. `on_eviction` is called
-  // for each sequence that lost tokens, with their number and the blocks that came free.
+  // sequence that holds one more than its budget, and tells the scheduler. Audits are handed what
+  // goes. `on_eviction` is called for each sequence that lost tokens, with their number and the
+  // blocks that came free.
   using OnEviction =
       std::function<void(ActiveRequest& request, int32_t tokens, int32_t blocks_freed)>;
   void Evict(const scheduler::SchedulerOutput& output, scheduler::Scheduler& scheduler,

@@ -55,7 +55,7 @@ struct EvictionParams {
   std::optional<int32_t> recent_tokens;
   std::optional<int32_t> min_budget_tokens;
   std::optional<PrefillEviction> prefill_eviction;
-  std::optional<bool> audit;
+  std::optional<bool> audit;  // unset: by the server's audit_rate
 };
 
 struct GenerateRequest {
@@ -98,6 +98,7 @@ struct AppliedEviction {
   int32_t heavy_tokens = 0;
   int32_t recent_tokens = 0;
   PrefillEviction prefill_eviction = PrefillEviction::kAfterPrompt;
+  bool audit = false;
 };
 
 struct PromptInfo {
@@ -119,11 +120,12 @@ struct Delta {
 enum class FinishReason { kStop, kLength };
 
 // How much of the attention of the same history's full cache fell on tokens that were still held,
-// over the audited decode steps: for each layer and query head, the sum of exp(q.k) over held keys
-// as a share of the sum over held and evicted ones.
+// over the audited decode steps (see audit.h): for each layer and query head, the sum of exp(q.k)
+// over held keys as a share of the sum over held and evicted ones. Without an audited step it is 1,
+// as no attention missed a token; or 0 and incomplete, as it is not known.
 struct Recall {
   double mean = 1;                  // over steps, layers and query heads
-  double p5 = 1;                    // 5th percentile of the same
+  double p5 = 1;                    // 5th percentile of the same, rounded down to a thousandth
   int32_t steps = 0;                // audited
   bool complete = true;             // false: the memory for evicted keys ran out before the end
   std::vector<double> layer_means;  // [layers]

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/batch.h"
 
 namespace hydrant::engine {
 namespace {
@@ -107,11 +108,12 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateEviction(const EvictionParams& e, const EvictionDefaults& defaults) {
-  if (e.audit.value_or(false)) {
-    return absl::UnimplementedError("eviction.audit: audited recall is not built yet");
+absl::Status ValidateEviction(const EvictionParams& e, const ResolverContext& context) {
+  if (e.audit.value_or(false) && context.audit_bytes == 0) {
+    return absl::InvalidArgumentError(
+        "eviction.audit: this server has no memory for audits, its audit_bytes is 0");
   }
-  const EvictionPolicyKind policy = e.policy.value_or(defaults.policy);
+  const EvictionPolicyKind policy = e.policy.value_or(context.eviction.policy);
   if (policy == EvictionPolicyKind::kFull &&
       (e.budget_tokens || e.budget_ratio || e.sink_tokens || e.recent_tokens ||
        e.min_budget_tokens || e.prefill_eviction == PrefillEviction::kPerChunk)) {
@@ -207,6 +209,7 @@ absl::Status ResolveEviction(const GenerateRequest& request, int64_t prompt_toke
   AppliedEviction& applied = resolved->eviction;
   applied.policy = e.policy.value_or(context.eviction.policy);
   applied.prefill_eviction = e.prefill_eviction.value_or(PrefillEviction::kAfterPrompt);
+  applied.audit = e.audit.value_or(false);
   if (applied.policy == EvictionPolicyKind::kFull) return absl::OkStatus();
 
   const auto budget =
@@ -224,6 +227,22 @@ absl::Status ResolveEviction(const GenerateRequest& request, int64_t prompt_toke
   applied.recent_tokens = policy->recent;
   resolved->policy = *policy;
   return absl::OkStatus();
+}
+
+// An audit that is sure to end before it measures anything is refused.
+absl::Status CheckAuditFits(const ResolvedRequest& resolved, int64_t prompt_tokens,
+                            const ResolverContext& context) {
+  // The last token generated is never attended to.
+  const int64_t length = prompt_tokens + resolved.max_tokens - 1;
+  const int64_t budget = resolved.policy ? resolved.policy->budget() : length;
+  if (!resolved.eviction.audit || budget >= length) return absl::OkStatus();
+  const int64_t evicted = std::max<int64_t>(1, prompt_tokens - budget);
+  const int64_t bytes =
+      (evicted + kernels::kBlockSlots - 1) / kernels::kBlockSlots * context.audit_block_bytes;
+  if (bytes <= context.audit_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("eviction.audit: the keys of the first ", evicted, " tokens evicted take ",
+                   bytes, " bytes; this server's audit_bytes is ", context.audit_bytes));
 }
 
 AppliedSampling ResolveSampling(const SamplingParams& s, const weights::GenerationConfig& config) {
@@ -251,7 +270,7 @@ absl::Status ValidateParameters(const GenerateRequest& request, const ResolverCo
   for (const absl::Status& status : {
            ValidateSampling(request.sampling, context.vocab_size),
            ValidateStopping(request.stopping, context.vocab_size),
-           ValidateEviction(request.eviction, context.eviction),
+           ValidateEviction(request.eviction, context),
        }) {
     if (!status.ok()) return status;
   }
@@ -304,6 +323,8 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
       return status;
     }
   }
+
+  if (absl::Status status = CheckAuditFits(resolved, n, context); !status.ok()) return status;
 
   StopConditions& stopping = resolved.stopping;
   stopping.max_tokens = resolved.max_tokens;

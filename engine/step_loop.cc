@@ -25,16 +25,19 @@ ActiveRequest& AsActive(scheduler::Sequence* sequence) {
 
 StepLoop::StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue,
                    std::string model_name, ModelRunner& runner, KvCache& kv_cache,
-                   const Tokenizer& tokenizer, EngineObserver& observer)
+                   const AuditMemory& audit_memory, const Tokenizer& tokenizer,
+                   EngineObserver& observer)
     : max_num_seqs_(options.max_num_seqs),
       max_queue_(max_queue),
       model_name_(std::move(model_name)),
       runner_(runner),
       kv_cache_(kv_cache),
+      audit_memory_(audit_memory),
       tokenizer_(tokenizer),
       observer_(observer),
       scheduler_(options) {
   load_.kv_blocks_total = load_.kv_blocks_free = options.num_blocks;
+  load_.audit_bytes_limit = audit_memory.limit();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -322,6 +325,7 @@ Usage StepLoop::MakeUsage(const ActiveRequest& request, Clock::time_point now) c
   usage.peak_kv_tokens = request.peak_slots;
   usage.kv_bytes = scheduler::BlocksFor(request.peak_slots) * kv_cache_.block_bytes();
   usage.preemptions = request.preemptions;
+  if (request.audit) usage.recall = request.audit->Result();
   const Clock::time_point admitted = request.admitted.value_or(now);
   const Clock::time_point first = request.first_token.value_or(now);
   usage.queue_seconds = Seconds(admitted - request.submitted);
@@ -347,6 +351,7 @@ void StepLoop::Fail(ActiveRequest& request, absl::Status status, RequestOutcome 
 void StepLoop::End(ActiveRequest& request, std::variant<Finished, absl::Status> result,
                    RequestOutcome outcome) {
   scheduler_.Finish(&request);
+  if (request.audit) request.audit->Release();
   auto node = requests_.extract(request.id);
   ended_.push_back({std::move(node.mapped()), std::move(result), outcome});
 }
@@ -357,6 +362,7 @@ void StepLoop::PublishLoad() {
   load_.running = scheduler_.num_running();
   load_.waiting = scheduler_.num_waiting();
   load_.kv_blocks_free = scheduler_.blocks().free();
+  load_.audit_bytes_used = audit_memory_.used();
   pending_ -= std::exchange(taken_, 0);
   for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
 }

@@ -30,8 +30,8 @@ class StepLoop {
  public:
   // All outlive the loop. Starts the thread.
   StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue, std::string model_name,
-           ModelRunner& runner, KvCache& kv_cache, const Tokenizer& tokenizer,
-           EngineObserver& observer);
+           ModelRunner& runner, KvCache& kv_cache, const AuditMemory& audit_memory,
+           const Tokenizer& tokenizer, EngineObserver& observer);
   // Every open request ends with UNAVAILABLE.
   ~StepLoop();
 
@@ -87,6 +87,7 @@ class StepLoop {
   const std::string model_name_;
   ModelRunner& runner_;
   KvCache& kv_cache_;
+  const AuditMemory& audit_memory_;
   const Tokenizer& tokenizer_;
   EngineObserver& observer_;
 

@@ -145,8 +145,18 @@ class Backend {
   // y[i] = row ids[i] of the table, times `scale`.
   virtual void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
                      Matrix y) = 0;
-  // y = x / rms(x) * weight, per row; `weight` is [cols] f32.
+  // y = x / rms(x) * weight, per row; `weight` is [cols] f32. y may be x.
   virtual void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) = 0;
+  // y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, per row; `weight` and `bias` are
+  // [cols] f32. y may be x.
+  virtual void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps,
+                         Matrix y) = 0;
+  // RmsNorm of each query head and each key head of qkv (as in RopeAndStore), in place; the weights
+  // are [head_dim] f32.
+  virtual void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                            const Buffer& key_weight, float eps, Matrix qkv) = 0;
+  // y += x.
+  virtual void Add(Matrix x, Matrix y) = 0;
   // y = x W^T + bias, or y += x W^T + bias. `bias` is [W.rows] f32 or null.
   virtual void Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
                       Matrix y) = 0;
@@ -161,10 +171,13 @@ class Backend {
   // out[row] = attention of the row's heads over the slots its sequence holds in `layer`
   // ([rows, heads * head_dim]); with keep_scores, each slot's score grows by the probabilities it
   // received, summed over the query heads of its KV head, rows in order. Exact two-pass softmax.
+  // An audited sequence's recall is measured beside it: audit->recall of this layer is written.
   virtual void Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
                          KvStore& kv, Matrix out) = 0;
   // x is [rows, 2 * n]: gate, then up. y[i] = act(gate) * up.
   virtual void GatedActivation(Activation activation, Matrix x, Matrix y) = 0;
+  // x[i] = act(x[i]), in place.
+  virtual void Activate(Activation activation, Matrix x) = 0;
   // y[i] = x[rows[i]].
   virtual void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) = 0;
 
@@ -172,11 +185,13 @@ class Backend {
   // Chooses one victim for each layer and head of each item and writes its slot into item.holes:
   // where a layer's window has passed the next token, the oldest such slot; else the lowest score
   // among positions outside sink (position < sink) and recent (position > newest - recent). Ties:
-  // oldest position. item.num_slots must exceed the budget by exactly one.
+  // oldest position. item.num_slots must exceed the budget by exactly one. The victims stay as they
+  // are until the next token takes their place; item.evicted is handed a copy.
   virtual void Evict(std::span<const EvictionItem> items, KvStore& kv) = 0;
   // Keeps policy.budget() of num_slots slots by the same rule (the num_slots - budget worst go),
   // and moves survivors from the tail into the holes of the first budget() slots, scores and
-  // positions with them. Nothing happens where num_slots <= budget.
+  // positions with them. What they overwrite, and what is left beyond, is handed to item.evicted
+  // first. Nothing happens where num_slots <= budget.
   virtual void Compact(std::span<const EvictionItem> items, KvStore& kv) = 0;
 
   // The f32 rows of x where the host can read and overwrite them, until the next op; the CPU

@@ -11,6 +11,9 @@
 
 namespace hydrant::kernels {
 
+class EvictedStore;
+struct RecallAudit;
+
 // Slots in a block: the allocation unit of the KV cache.
 inline constexpr int kBlockSlots = 16;
 
@@ -32,6 +35,8 @@ struct BatchSequence {
   const int32_t* blocks = nullptr;  // ceil(num_slots / kBlockSlots) block ids
   const int32_t* holes = nullptr;   // [layers, kv_heads] slots, or null: append
   bool keep_scores = false;         // add this pass's attention to the slots' scores
+  // Measures the recall of this pass (num_rows == 1), see recall.h; null: not audited.
+  const RecallAudit* audit = nullptr;
 };
 
 struct Batch {
@@ -50,7 +55,8 @@ struct EvictionItem {
   int32_t num_slots = 0;
   int32_t newest_position = 0;
   const int32_t* blocks = nullptr;
-  int32_t* holes = nullptr;  // [layers, kv_heads]; written by Evict, unused by Compact
+  int32_t* holes = nullptr;         // [layers, kv_heads]; written by Evict, unused by Compact
+  EvictedStore* evicted = nullptr;  // is handed what goes, see evicted_store.h; null: nobody is
 };
 
 }  // namespace hydrant::kernels

@@ -19,9 +19,10 @@ struct EvictionPolicy {
   int32_t recent = 1;  // the newest `recent` positions are never evicted
 
   int32_t budget() const { return sink + heavy + recent; }
-  // Whether the choice of victims depends on scores. Without heavy hitters age decides alone, so
-  // nothing has to be accumulated.
-  bool needs_scores() const { return heavy > 0; }
+  // Whether the choice of victims depends on scores; else age decides alone, and nothing has to be
+  // accumulated. `windows`: whether layers have a sliding window, since sinks that it has passed by
+  // leave their room to others.
+  bool needs_scores(bool windows) const { return heavy > 0 || (windows && sink > 0); }
 
   friend bool operator==(const EvictionPolicy&, const EvictionPolicy&) = default;
 };

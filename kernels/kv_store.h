@@ -5,6 +5,7 @@
 #ifndef HYDRANT_KERNELS_KV_STORE_H_
 #define HYDRANT_KERNELS_KV_STORE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -72,6 +73,9 @@ struct KvGeometry {
   // none. Empty: no layer has one. An architecture's own limit, not an eviction policy.
   std::vector<int32_t> windows;
 
+  bool has_windows() const {
+    return std::any_of(windows.begin(), windows.end(), [](int32_t w) { return w > 0; });
+  }
   int32_t window(int layer) const { return windows.empty() ? 0 : windows[layer]; }
 };
 
@@ -89,7 +93,7 @@ class KvStore {
   virtual void Prefault(int32_t first, int32_t count) = 0;
 
   // One slot, copied out. `slot` is a physical slot: block id * kBlockSlots + place in the block.
-  // Not during a pass. key and value hold head_dim floats.
+  // Not during a pass. key and value hold head_dim floats; value may be null.
   virtual int32_t Position(int layer, int head, int64_t slot) const = 0;
   virtual float Score(int layer, int head, int64_t slot) const = 0;
   virtual void ReadKeyValue(int layer, int head, int64_t slot, float* key, float* value) const = 0;

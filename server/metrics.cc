@@ -9,6 +9,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
 #include <iterator>
@@ -40,6 +41,7 @@ const Buckets kRequestTokens = {1,    2,    5,    10,    20,    50,    100,    2
                                 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 const Buckets kPowersOfTwo = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 const Buckets kBatchSizes = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024};
+const Buckets kRecalls = {0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999};
 const Buckets kRatios = {0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999999};
 
 const char* PolicyName(EvictionPolicyKind policy) {
@@ -55,6 +57,9 @@ const char* PolicyName(EvictionPolicyKind policy) {
   }
   return "unknown";
 }
+
+// Thirds of the model: early layers look elsewhere than late ones.
+constexpr std::array<const char*, 3> kLayerGroups = {"first", "middle", "last"};
 
 // vLLM's values; deadline is ours.
 const char* OutcomeName(RequestOutcome outcome) {
@@ -90,13 +95,20 @@ struct Metrics::Series : prometheus::Collectable {
   prometheus::Counter& Counter(const char* name, const char* help) {
     return Counters(name, help).Add({});
   }
-  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
+  prometheus::Family<prometheus::Histogram>& Histograms(const char* name, const char* help) {
     return prometheus::BuildHistogram()
         .Name(prefix + name)
         .Help(help)
         .Labels(labels)
-        .Register(registry)
-        .Add({}, buckets);
+        .Register(registry);
+  }
+  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
+    return Histograms(name, help).Add({}, buckets);
+  }
+  // By the policy that evicted, and the third of the layers.
+  prometheus::Histogram& Recall(EvictionPolicyKind policy, size_t group) {
+    return attention_recall.Add({{"policy", PolicyName(policy)}, {"layers", kLayerGroups[group]}},
+                                kRecalls);
   }
 
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -146,6 +158,12 @@ struct Metrics::Series : prometheus::Collectable {
       Histogram("request_kv_retained_ratio",
                 "Share of a request's tokens whose KV was held at its end.", kRatios);
 
+  prometheus::Family<prometheus::Histogram>& attention_recall = Histograms(
+      "attention_recall",
+      "Mean over an audited request of the share of attention that fell on tokens held, by layer.");
+  prometheus::Counter& audits_ended_early = Counter(
+      "audits_ended_early_total", "Audits whose memory was full before their request ended.");
+
   std::atomic<int> last_batch_size{0};
   std::atomic<int> streams{0};
   std::atomic<double> load_progress{0};
@@ -188,6 +206,10 @@ std::vector<prometheus::MetricFamily> Metrics::Series::Collect() const {
          {{{{"state", "used"}}, static_cast<double>(used)},
           {{{"state", "free"}}, static_cast<double>(load.kv_blocks_free)}});
   gauge("kv_cache_bytes", "Size of the KV pool.", static_cast<double>(cache_bytes));
+  gauge("audit_memory_used_bytes", "Memory that audits hold for evicted keys.",
+        static_cast<double>(load.audit_bytes_used));
+  gauge("audit_memory_limit_bytes", "The most that audits may hold together.",
+        static_cast<double>(load.audit_bytes_limit));
   gauge("batch_size_current", "Sequences in the newest step; 0 when nothing runs.",
         load.running > 0 ? last_batch_size.load() : 0);
   gauge("grpc_streams_active", "Generate streams that are open.", streams);
@@ -209,6 +231,7 @@ Metrics::Metrics(std::string model_name, MetricNames names)
   for (EvictionPolicyKind policy :
        {EvictionPolicyKind::kWindow, EvictionPolicyKind::kStreaming, EvictionPolicyKind::kH2O}) {
     series_->evicted_tokens.Add({{"policy", PolicyName(policy)}});
+    for (size_t group = 0; group < kLayerGroups.size(); ++group) series_->Recall(policy, group);
   }
   for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
                              "duplicate_id", "unknown_model", "unimplemented"}) {
@@ -264,6 +287,7 @@ void Metrics::OnRequestEnd(const engine::RequestStats& request) {
   series_->e2e.Observe(request.e2e_seconds);
   series_->queue_time.Observe(usage.queue_seconds);
   series_->request_prompt_tokens.Observe(usage.prompt_tokens);
+  if (usage.recall && !usage.recall->complete) series_->audits_ended_early.Increment();
   // A request that ended before its first token has no figures of what comes with it and after.
   const bool completed =
       request.outcome == RequestOutcome::kStop || request.outcome == RequestOutcome::kLength;
@@ -271,6 +295,14 @@ void Metrics::OnRequestEnd(const engine::RequestStats& request) {
   series_->prefill_time.Observe(usage.prefill_seconds);
   series_->decode_time.Observe(usage.decode_seconds);
   series_->request_generation_tokens.Observe(usage.completion_tokens);
+  // What is not known is not observed.
+  if (usage.recall && (usage.recall->complete || usage.recall->steps > 0)) {
+    const std::vector<double>& layers = usage.recall->layer_means;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      series_->Recall(request.eviction.policy, i * kLayerGroups.size() / layers.size())
+          .Observe(layers[i]);
+    }
+  }
   const double tokens = usage.prompt_tokens + usage.completion_tokens;
   if (tokens > 0) series_->retained_ratio.Observe(1 - usage.evicted_tokens / tokens);
 }

@@ -161,6 +161,7 @@ void ToProto(const engine::AppliedSampling& from, v1::SamplingParams& to) {
 void ToProto(const engine::AppliedEviction& from, v1::EvictionParams& to) {
   to.set_policy(ToProto(from.policy));
   to.set_prefill_eviction(ToProto(from.prefill_eviction));
+  to.set_audit(from.audit);
   if (from.policy == EvictionPolicyKind::kFull) return;
   to.set_budget_tokens(from.budget_tokens);
   to.set_sink_tokens(from.sink_tokens);
@@ -193,6 +194,12 @@ void ToProto(const engine::Usage& from, v1::Usage& to) {
   to.set_queue_seconds(from.queue_seconds);
   to.set_prefill_seconds(from.prefill_seconds);
   to.set_decode_seconds(from.decode_seconds);
+  if (!from.recall) return;
+  v1::Recall& recall = *to.mutable_recall();
+  recall.set_mean(from.recall->mean);
+  recall.set_p5(from.recall->p5);
+  recall.set_steps(from.recall->steps);
+  recall.set_ended_early(!from.recall->complete);
 }
 
 }  // namespace

@@ -66,6 +66,16 @@ void AddEvictionFlags(CLI::App& app, engine::EvictionDefaults& eviction) {
       ->capture_default_str();
 }
 
+void AddAuditFlags(CLI::App& app, engine::EngineOptions& options) {
+  app.add_option("--audit_rate", options.audit_rate,
+                 "Share of the requests that are audited though they did not ask, 0 to 1: what "
+                 "their eviction loses is measured")
+      ->check(NumberIn(0, 1))
+      ->capture_default_str();
+  AddByteSize(app, "--audit_bytes", options.audit_bytes, "256MB",
+              "Memory for the evicted keys that all audits keep, such as 256MB; 0: no audits");
+}
+
 // Limits that refuse each other, or every request that names no budget, are a mistake.
 void CheckBudgetLimits(const engine::EvictionDefaults& eviction) {
   const int32_t low = eviction.min_budget_tokens;
@@ -110,6 +120,7 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
       ->capture_default_str();
   AddSchedulingFlags(app, options.engine);
   AddEvictionFlags(app, options.engine.eviction);
+  AddAuditFlags(app, options.engine);
   double drain_seconds = options.drain_timeout.count();
   app.add_option("--drain_timeout", drain_seconds,
                  "Seconds that running requests get after SIGTERM")
@@ -122,7 +133,12 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
       ->check(CLI::IsMember({"vllm"}))
       ->type_name("NAMES");
   AddConfigFile(app);
-  app.callback([&options] { CheckBudgetLimits(options.engine.eviction); });
+  app.callback([&options] {
+    CheckBudgetLimits(options.engine.eviction);
+    if (options.engine.audit_rate > 0 && options.engine.audit_bytes == 0) {
+      throw CLI::ValidationError("--audit_rate", "audits need memory, and --audit_bytes is 0");
+    }
+  });
 
   if (const auto exit_code = ParseFlags(app, WithEnvironment(app, args))) return *exit_code;
   options.drain_timeout = std::chrono::duration<double>(drain_seconds);

@@ -14,20 +14,24 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
                                                  bool bias_expected) {
   struct Stacked {
     int64_t first_row;
+    const LinearPart* part;
     weights::TensorView view;
   };
   std::vector<Stacked> stack;
   std::vector<float> bias;
   int64_t rows = 0;
   for (const LinearPart& part : parts) {
-    auto view = checkpoint_.Tensor(part.name + ".weight", part.rows, cols);
+    const int64_t file_rows = part.file_rows > 0 ? part.file_rows : part.rows;
+    auto view = checkpoint_.Tensor(part.name + ".weight", file_rows, cols);
     if (!view.ok()) return view.status();
-    stack.push_back({rows, *std::move(view)});
+    stack.push_back({rows, &part, *std::move(view)});
     if (const std::string name = part.name + ".bias"; bias_expected || checkpoint_.Has(name)) {
-      auto values = checkpoint_.Tensor(name, 1, part.rows);
-      if (!values.ok()) return values.status();
-      bias.resize(rows + part.rows);
-      values->read_row(0, bias.data() + rows);
+      auto view_of_bias = checkpoint_.Tensor(name, 1, file_rows);
+      if (!view_of_bias.ok()) return view_of_bias.status();
+      std::vector<float> values(file_rows);
+      view_of_bias->read_row(0, values.data());
+      bias.resize(rows);
+      for (int64_t row = 0; row < part.rows; ++row) bias.push_back(values[part.FileRow(row)]);
     }
     rows += part.rows;
   }
@@ -41,7 +45,7 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
     auto it = std::upper_bound(stack.begin(), stack.end(), row,
                                [](int64_t r, const Stacked& s) { return r < s.first_row; });
     --it;
-    it->view.read_row(row - it->first_row, out);
+    it->view.read_row(it->part->FileRow(row - it->first_row), out);
     float zero = 0;
     for (int64_t i = 0; i < cols; ++i) zero += out[i] * 0.0f;
     if (zero != 0.0f) broken = &*it;  // NaN and infinity times 0 are NaN
@@ -63,14 +67,26 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
   return layer;
 }
 
-absl::StatusOr<kernels::Buffer> WeightLoader::Vector(const std::string& name, int64_t size) {
+kernels::Buffer WeightLoader::Uploaded(const std::vector<float>& values) {
+  kernels::Buffer buffer = backend_.Upload(values);
+  packed_bytes_ += buffer.bytes();
+  return buffer;
+}
+
+absl::StatusOr<kernels::Buffer> WeightLoader::Vector(const std::string& name, int64_t size,
+                                                     double offset) {
   auto view = checkpoint_.Tensor(name, 1, size);
   if (!view.ok()) return view.status();
   std::vector<float> values(size);
   view->read_row(0, values.data());
-  kernels::Buffer buffer = backend_.Upload(values);
-  packed_bytes_ += buffer.bytes();
-  return buffer;
+  for (float& value : values) value += static_cast<float>(offset);
+  return Uploaded(values);
+}
+
+absl::StatusOr<kernels::Buffer> WeightLoader::VectorOr(const std::string& name, int64_t size,
+                                                       float value) {
+  if (checkpoint_.Has(name)) return Vector(name, size);
+  return Uploaded(std::vector<float>(size, value));
 }
 
 absl::StatusOr<kernels::MatrixSource> WeightLoader::Table(const std::string& name, int64_t rows,

@@ -24,10 +24,34 @@ struct LinearLayer {
   const kernels::Buffer* bias_or_null() const { return bias ? &*bias : nullptr; }
 };
 
-// One of the matrices that are stacked, in order, into a fused linear layer.
+// One of the matrices that are stacked, in order, into a fused linear layer: all rows of a tensor,
+// or those of its rows that lie `group_stride` apart in groups of `group_rows`.
 struct LinearPart {
   std::string name;  // without ".weight" and ".bias"
   int64_t rows = 0;
+  int64_t file_rows = 0;   // of the tensor; 0: `rows`
+  int64_t group_rows = 0;  // 0: one group
+  int64_t group_stride = 0;
+  int64_t first_row = 0;  // of the first group
+
+  int64_t FileRow(int64_t row) const {
+    if (group_rows == 0) return row;
+    return row / group_rows * group_stride + first_row + row % group_rows;
+  }
+};
+
+// Takes the results of many loads, and keeps the first error.
+class LoadStatus {
+ public:
+  template <typename Target, typename T>
+  void operator()(Target& target, absl::StatusOr<T> result) {
+    status_.Update(result.status());
+    if (result.ok()) target = *std::move(result);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
 };
 
 // Reads tensors of one checkpoint for one backend and counts what is packed.
@@ -41,13 +65,18 @@ class WeightLoader {
   // then count as zero. `bias_expected` makes a missing one an error.
   absl::StatusOr<LinearLayer> Linear(const std::vector<LinearPart>& parts, int64_t cols,
                                      bool bias_expected);
-  absl::StatusOr<kernels::Buffer> Vector(const std::string& name, int64_t size);
+  // [size], each plus `offset`.
+  absl::StatusOr<kernels::Buffer> Vector(const std::string& name, int64_t size, double offset = 0);
+  // [size], or `value` in each place where the checkpoint has no such tensor.
+  absl::StatusOr<kernels::Buffer> VectorOr(const std::string& name, int64_t size, float value);
   // A table that is read row by row, as it lies in the file.
   absl::StatusOr<kernels::MatrixSource> Table(const std::string& name, int64_t rows, int64_t cols);
 
   size_t packed_bytes() const { return packed_bytes_; }
 
  private:
+  kernels::Buffer Uploaded(const std::vector<float>& values);
+
   const weights::Checkpoint& checkpoint_;
   kernels::Backend& backend_;
   kernels::WeightDType dtype_;

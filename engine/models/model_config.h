@@ -4,6 +4,7 @@
 #define HYDRANT_ENGINE_MODELS_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,12 @@ struct RopeConfig {
   double low_freq_factor = 1.0;                  // llama3
   double high_freq_factor = 4.0;                 // llama3
   int32_t original_max_position_embeddings = 0;  // llama3
-  // GGUF: explicit divisors of each frequency (rope_freqs.weight), [head_dim / 2], or empty.
+  // GGUF: explicit divisors of each frequency (rope_freqs.weight), [rotary_dim / 2], or empty.
   std::vector<float> freq_divisors;
 };
 
 struct ModelConfig {
-  std::string model_type;  // "llama"
+  std::string model_type;  // Hugging Face's
   int32_t vocab_size = 0;
   int32_t hidden_size = 0;
   int32_t intermediate_size = 0;
@@ -32,13 +33,30 @@ struct ModelConfig {
   int32_t num_key_value_heads = 0;  // 1: MQA
   int32_t head_dim = 0;
   int32_t max_position_embeddings = 0;
-  double rms_norm_eps = 1e-5;
-  RopeConfig rope;
+  double norm_eps = 1e-5;  // of RMSNorm or LayerNorm, whichever the architecture has
   std::string hidden_act = "silu";
   bool tie_word_embeddings = false;
   bool attention_bias = false;  // q, k, v and o projections
+  bool qkv_bias = false;        // q, k and v alone
   bool mlp_bias = false;
-  std::vector<int32_t> sliding_windows;  // of each layer, 0 for none; empty: no layer has one
+
+  RopeConfig rope;
+  // The first dimensions of a head that rotate, 0 for none; FinishConfig turns -1 into all of them.
+  int32_t rotary_dim = -1;
+  std::vector<int32_t> sliding_windows;    // of each layer, 0 for none; empty: no layer has one
+  std::optional<RopeConfig> sliding_rope;  // of layers with a window, where it is another
+
+  // Gemma
+  double query_pre_attn_scalar = 0;  // q.k is divided by its root; 0: by that of head_dim
+  double norm_weight_offset = 0;     // added to the weights of RMSNorm as they lie in the file
+  // GPT-NeoX
+  bool use_parallel_residual = false;
+  // OPT
+  bool do_layer_norm_before = true;
+  bool has_final_norm = true;
+  int32_t word_embed_proj_dim = 0;  // of the embedding; 0: hidden_size
+
+  int32_t window(int layer) const { return sliding_windows.empty() ? 0 : sliding_windows[layer]; }
 };
 
 }  // namespace hydrant::engine

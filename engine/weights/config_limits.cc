@@ -15,10 +15,10 @@ absl::Status CheckRope(const ModelConfig& config) {
                                                    rope.low_freq_factor));
   }
   if (rope.freq_divisors.empty()) return absl::OkStatus();
-  if (rope.freq_divisors.size() != static_cast<size_t>(config.head_dim / 2)) {
+  if (rope.freq_divisors.size() != static_cast<size_t>(config.rotary_dim / 2)) {
     return absl::InvalidArgumentError(absl::StrCat(rope.freq_divisors.size(),
-                                                   " rope frequency divisors; heads of ",
-                                                   config.head_dim, " need half as many"));
+                                                   " rope frequency divisors; ", config.rotary_dim,
+                                                   " rotary dimensions need half as many"));
   }
   for (const float divisor : rope.freq_divisors) {
     if (!std::isfinite(divisor) || divisor <= 0) {
@@ -46,6 +46,13 @@ absl::Status Check(ModelConfig* config) {
     return absl::InvalidArgumentError(
         absl::StrCat(config->num_attention_heads, " attention heads are not divisible by ",
                      config->num_key_value_heads, " key/value heads"));
+  }
+  if (config->rotary_dim < 0) config->rotary_dim = config->head_dim;
+  if (config->rotary_dim > config->head_dim || config->rotary_dim % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(config->rotary_dim,
+                                                   " rotary dimensions; an even number up to the "
+                                                   "head size, ",
+                                                   config->head_dim, ", is allowed"));
   }
   return CheckRope(*config);
 }

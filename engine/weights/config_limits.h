@@ -20,13 +20,14 @@ inline constexpr int32_t kMaxLayers = 4096;
 inline constexpr int32_t kMaxHeads = 4096;
 inline constexpr int32_t kMaxHeadDim = 1024;
 inline constexpr int32_t kMaxPositions = 1 << 28;
-inline constexpr double kMaxRmsNormEps = 0.1;
+inline constexpr double kMaxNormEps = 0.1;
 inline constexpr double kMinRopeTheta = 1.0;
 inline constexpr double kMaxRopeTheta = 1e15;
 inline constexpr double kMinRopeFactor = 1e-3;
 inline constexpr double kMaxRopeFactor = 1e6;
 
-// Sets head_dim to hidden_size / num_attention_heads where it is 0, then checks what involves more
+// Sets head_dim to hidden_size / num_attention_heads where it is 0 and rotary_dim to head_dim where
+// it is -1, then checks what involves more
 // than one field. (Whether hidden_act is known is for the model to say.) Errors are
 // INVALID_ARGUMENT, starting with `where`.
 absl::Status FinishConfig(const std::string& where, ModelConfig* config);

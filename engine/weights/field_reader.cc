@@ -80,6 +80,11 @@ const json* JsonFields::Find(std::string_view key) const {
 
 bool JsonFields::Has(std::string_view key) const { return Find(key) != nullptr; }
 
+bool JsonFields::HasNull(std::string_view key) const {
+  const auto found = object_.find(std::string(key));
+  return found != object_.end() && found->is_null();
+}
+
 absl::Status JsonFields::TypeError(std::string_view key, const char* expected) const {
   return absl::InvalidArgumentError(absl::StrCat(where(), ": ", std::string(key), " is of type ",
                                                  Find(key)->type_name(), "; expected ", expected));

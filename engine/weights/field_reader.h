@@ -62,6 +62,7 @@ class JsonFields : public FieldReader {
   JsonFields(std::string where, const nlohmann::json& object);
 
   bool Has(std::string_view key) const override;
+  bool HasNull(std::string_view key) const;
   // The value, or nullptr when absent or null.
   const nlohmann::json* Find(std::string_view key) const;
   // An integer or a list of integers, each within [0, limit); empty when absent.

@@ -18,16 +18,112 @@ constexpr GgufTensorName kLlamaTop[] = {
     {"output", "lm_head"},
 };
 
+// The conversion reorders q and k of this architecture alone.
 constexpr GgufTensorName kLlamaLayer[] = {
-    {"attn_norm", "input_layernorm"},     {"attn_q", "self_attn.q_proj", true},
-    {"attn_k", "self_attn.k_proj", true}, {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},  {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},        {"ffn_up", "mlp.up_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", RowOrder::kRotaryInterleaved},
+    {"attn_k", "self_attn.k_proj", RowOrder::kRotaryInterleaved},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 };
 
+constexpr GgufTensorName kQwenLayer[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+constexpr GgufTensorName kGemma3Layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_output", "self_attn.o_proj"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+
+constexpr GgufTensorName kGptNeoXTop[] = {
+    {"token_embd", "gpt_neox.embed_in"},
+    {"output_norm", "gpt_neox.final_layer_norm"},
+    {"output", "embed_out"},
+};
+
+constexpr GgufTensorName kGptNeoXLayer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_qkv", "attention.query_key_value", RowOrder::kQkvStacked},
+    {"attn_output", "attention.dense"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+};
+
+void ReadQwen2(GgufFields&, ModelConfig* config) { config->qkv_bias = true; }
+
+// The conversion adds 1 to the norms' weights. The pattern of windows and the RoPE of layers that
+// have one are the architecture's, unless the file names them.
+void ReadGemma3(GgufFields& fields, ModelConfig* config) {
+  const int32_t window = fields.RequiredInt("attention.sliding_window", 1, kMaxPositions);
+  const int32_t pattern = fields.Int("attention.sliding_window_pattern", 1, kMaxLayers).value_or(6);
+  for (int32_t layer = 0; layer < config->num_hidden_layers; ++layer) {
+    config->sliding_windows.push_back((layer + 1) % pattern != 0 ? window : 0);
+  }
+  config->sliding_rope.emplace();
+  config->sliding_rope->theta =
+      fields.Float("rope.freq_base_swa", kMinRopeTheta, kMaxRopeTheta).value_or(10000.0);
+  // Only the model of 62 layers, of 27 billion parameters, scales by anything but the head size.
+  if (config->num_hidden_layers == 62) {
+    config->query_pre_attn_scalar =
+        static_cast<double>(config->hidden_size) / config->num_attention_heads;
+  }
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (fields.Has(key)) fields.Fail(absl::StrCat(fields.prefix(), key, " is not supported"));
+  }
+}
+
+void ReadGptNeoX(GgufFields& fields, ModelConfig* config) {
+  config->use_parallel_residual = fields.Bool("use_parallel_residual").value_or(true);
+  config->rotary_dim = fields.RequiredInt("rope.dimension_count", 0, kMaxHeadDim);
+  config->attention_bias = true;
+}
+
 constexpr GgufFamily kFamilies[] = {
-    {"llama", "llama", kLlamaTop, kLlamaLayer},
+    {"llama", "llama", "model.layers.", kLlamaTop, kLlamaLayer},
+    {.architecture = "qwen2",
+     .model_type = "qwen2",
+     .layer_prefix = "model.layers.",
+     .top_names = kLlamaTop,
+     .layer_names = kQwenLayer,
+     .read_rest = ReadQwen2},
+    {"qwen3", "qwen3", "model.layers.", kLlamaTop, kQwenLayer},
+    {.architecture = "gemma3",
+     .model_type = "gemma3_text",
+     .layer_prefix = "model.layers.",
+     .top_names = kLlamaTop,
+     .layer_names = kGemma3Layer,
+     .hidden_act = "gelu_pytorch_tanh",
+     .read_rest = ReadGemma3},
+    {.architecture = "gptneox",
+     .model_type = "gpt_neox",
+     .layer_prefix = "gpt_neox.layers.",
+     .top_names = kGptNeoXTop,
+     .layer_names = kGptNeoXLayer,
+     .norm_eps = "attention.layer_norm_epsilon",
+     .hidden_act = "gelu",
+     .read_rest = ReadGptNeoX},
 };
 
 constexpr std::string_view kLayerPrefix = "blk.";
@@ -98,7 +194,8 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFamily& family, const GgufF
       fields.Int("attention.head_count_kv", 1, kMaxHeads).value_or(config.num_attention_heads);
   config.head_dim = fields.Int("attention.key_length", 1, kMaxHeadDim).value_or(0);
   config.max_position_embeddings = fields.RequiredInt("context_length", 1, kMaxPositions);
-  config.rms_norm_eps = fields.RequiredFloat("attention.layer_norm_rms_epsilon", 0, kMaxRmsNormEps);
+  config.norm_eps = fields.RequiredFloat(family.norm_eps, 0, kMaxNormEps);
+  config.hidden_act = family.hidden_act;
   config.tie_word_embeddings = file.FindTensor("output.weight") == nullptr;
   // Said of all projections at once, as in config.json.
   config.attention_bias = HasTensor(file, ".attn_q.bias") && HasTensor(file, ".attn_output.bias");
@@ -120,17 +217,19 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFamily& family, const GgufF
     config.vocab_size = static_cast<int32_t>(embedding->dims[1]);
   }
   const absl::Status rope_status = ReadRope(file, fields, &config);
+  if (family.read_rest != nullptr) family.read_rest(fields, &config);
   if (!fields.status().ok()) return fields.status();
   if (!rope_status.ok()) return rope_status;
   if (absl::Status status = FinishConfig(file.path(), &config); !status.ok()) return status;
-  for (const char* key : {"rope.dimension_count", "attention.value_length"}) {
-    const std::optional<int32_t> value = fields.Int(key, 1, kMaxHeadDim);
-    if (value.has_value() && *value != config.head_dim) {
-      fields.Fail(absl::StrCat(fields.prefix(), key, " is ", *value,
-                               "; another than the head size, ", config.head_dim,
-                               ", is not supported"));
+  const auto expect = [&](const char* key, int32_t expected, const char* what) {
+    const std::optional<int32_t> value = fields.Int(key, 0, kMaxHeadDim);
+    if (value.has_value() && *value != expected) {
+      fields.Fail(absl::StrCat(fields.prefix(), key, " is ", *value, "; another than ", what, ", ",
+                               expected, ", is not supported"));
     }
-  }
+  };
+  expect("rope.dimension_count", config.rotary_dim, "the rotary dimensions");
+  expect("attention.value_length", config.head_dim, "the head size");
   if (!fields.status().ok()) return fields.status();
   return config;
 }
@@ -162,14 +261,13 @@ std::optional<MappedName> MapGgufName(const GgufFamily& family, std::string_view
     if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
     const std::string_view layer = stem.substr(0, digits);
     if (layer.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
-    prefix = absl::StrCat("model.layers.", std::string(layer), ".");
+    prefix = absl::StrCat(family.layer_prefix, std::string(layer), ".");
     stem.remove_prefix(digits + 1);
     names = family.layer_names;
   }
   for (const GgufTensorName& entry : names) {
     if (stem == entry.gguf) {
-      return MappedName{absl::StrCat(prefix, entry.hugging_face, std::string(suffix)),
-                        entry.rotary_interleaved};
+      return MappedName{absl::StrCat(prefix, entry.hugging_face, std::string(suffix)), entry.order};
     }
   }
   return std::nullopt;

@@ -13,26 +13,33 @@
 #include "absl/status/statusor.h"
 #include "engine/models/model_config.h"
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/field_reader.h"
 #include "engine/weights/gguf.h"
+#include "engine/weights/tensor_table.h"
 
 namespace hydrant::engine::weights {
 
 struct GgufTensorName {
-  const char* gguf;                 // without ".weight" or ".bias"; in a layer, without "blk.N."
-  const char* hugging_face;         // likewise, without "model.layers.N."
-  bool rotary_interleaved = false;  // its rows were reordered: rotary pairs lie side by side
+  const char* gguf;          // without ".weight" or ".bias"; in a layer, without "blk.N."
+  const char* hugging_face;  // likewise, without the prefix of a layer
+  RowOrder order = RowOrder::kSame;
 };
 
 struct GgufFamily {
   const char* architecture;  // general.architecture, and the prefix of its keys
   const char* model_type;    // Hugging Face's
+  const char* layer_prefix;  // Hugging Face's, before a layer's number
   std::span<const GgufTensorName> top_names;
   std::span<const GgufTensorName> layer_names;
+  const char* norm_eps = "attention.layer_norm_rms_epsilon";
+  const char* hidden_act = "silu";
+  // What is left. Runs after the common keys and RoPE were read.
+  void (*read_rest)(GgufFields& fields, ModelConfig* config) = nullptr;
 };
 
 struct MappedName {
   std::string hugging_face;
-  bool rotary_interleaved = false;
+  RowOrder order = RowOrder::kSame;
 };
 
 // By general.architecture. UNIMPLEMENTED naming it, and what is supported, when it is another.

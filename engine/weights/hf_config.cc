@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/weights/config_limits.h"
 #include "engine/weights/field_reader.h"
+#include "engine/weights/hf_family.h"
 #include "engine/weights/quote.h"
 #include "nlohmann/json.hpp"
 
@@ -16,19 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-// What transformers assumes where config.json is silent, for each model_type that we run.
-struct HfFamily {
-  const char* model_type;
-  bool tie_word_embeddings;
-  double rms_norm_eps;
-  double rope_theta;
-  int32_t max_position_embeddings;
-};
-
-constexpr HfFamily kFamilies[] = {
-    {"llama", false, 1e-6, 10000.0, 2048},
-};
-
 absl::StatusOr<const HfFamily*> FindFamily(const std::string& where, JsonFields& fields) {
   const std::optional<std::string> model_type = fields.String("model_type");
   if (!fields.status().ok()) return fields.status();
@@ -36,7 +24,7 @@ absl::StatusOr<const HfFamily*> FindFamily(const std::string& where, JsonFields&
     return absl::InvalidArgumentError(absl::StrCat(where, ": model_type is missing"));
   }
   std::string supported;
-  for (const HfFamily& family : kFamilies) {
+  for (const HfFamily& family : HfFamilies()) {
     if (*model_type == family.model_type) return &family;
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", family.model_type);
   }
@@ -45,7 +33,8 @@ absl::StatusOr<const HfFamily*> FindFamily(const std::string& where, JsonFields&
 }
 
 // The scaling itself, from `rope`, whose "rope_type" (older: "type") names it.
-absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, RopeConfig* result) {
+absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, const ModelConfig* config,
+                             RopeConfig* result) {
   std::optional<std::string> type = rope.String("rope_type");
   if (!type.has_value()) type = rope.String("type");
   if (!type.has_value()) {
@@ -68,25 +57,50 @@ absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, RopeCon
                                                  " is not supported; supported: default, linear, "
                                                  "llama3"));
   }
-  if (rope.Float("partial_rotary_factor", 0, 1).value_or(1) != 1) {
+  if (rope.Float("partial_rotary_factor", 0, 1).value_or(1) != 1 &&
+      config->model_type != "gpt_neox") {
     rope.Fail("partial_rotary_factor is not supported for this model_type");
   }
   return rope.status();
 }
 
-// Newer files hold everything in rope_parameters; older ones have rope_theta and rope_scaling.
+absl::Status ReadRopeParameters(const std::string& where, const json& object, ModelConfig* config,
+                                RopeConfig* rope) {
+  JsonFields fields(where, object);
+  rope->theta = fields.Float("rope_theta", kMinRopeTheta, kMaxRopeTheta).value_or(rope->theta);
+  return ReadRopeScaling(where, fields, config, rope);
+}
+
+// Newer files hold everything in rope_parameters, where layers with and without a window may have
+// a set each; older ones have rope_theta and rope_scaling.
 absl::Status ReadRope(const std::string& where, JsonFields& fields, double default_theta,
-                      RopeConfig* rope) {
-  rope->theta = fields.Float("rope_theta", kMinRopeTheta, kMaxRopeTheta).value_or(default_theta);
+                      ModelConfig* config) {
+  RopeConfig& rope = config->rope;
+  rope.theta = default_theta;
+  for (const char* key : {"rope_theta", "rotary_emb_base"}) {
+    rope.theta = fields.Float(key, kMinRopeTheta, kMaxRopeTheta).value_or(rope.theta);
+  }
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const json* object = fields.Find(key);
     if (object == nullptr) continue;
-    JsonFields inner(absl::StrCat(where, ": ", key), *object);
-    if (std::any_of(object->begin(), object->end(), [](const json& v) { return v.is_object(); })) {
-      inner.Fail("one set of RoPE parameters for all layers is expected");
+    const std::string inside = absl::StrCat(where, ": ", key);
+    JsonFields inner(inside, *object);
+    const json* full = inner.Find("full_attention");
+    const json* sliding = inner.Find("sliding_attention");
+    if (full == nullptr || sliding == nullptr) {
+      if (std::any_of(object->begin(), object->end(),
+                      [](const json& v) { return v.is_object(); })) {
+        inner.Fail("one set of RoPE parameters, or full_attention and sliding_attention, expected");
+        return inner.status();
+      }
+      return ReadRopeParameters(inside, *object, config, &rope);
     }
-    rope->theta = inner.Float("rope_theta", kMinRopeTheta, kMaxRopeTheta).value_or(rope->theta);
-    return ReadRopeScaling(where, inner, rope);
+    config->sliding_rope.emplace();
+    absl::Status status =
+        ReadRopeParameters(absl::StrCat(inside, ": full_attention"), *full, config, &rope);
+    status.Update(ReadRopeParameters(absl::StrCat(inside, ": sliding_attention"), *sliding, config,
+                                     &*config->sliding_rope));
+    return status;
   }
   return absl::OkStatus();
 }
@@ -95,8 +109,9 @@ absl::Status ReadRope(const std::string& where, JsonFields& fields, double defau
 
 absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& root) {
   JsonFields fields(where, root);
-  absl::StatusOr<const HfFamily*> family = FindFamily(where, fields);
-  if (!family.ok()) return family.status();
+  const absl::StatusOr<const HfFamily*> found = FindFamily(where, fields);
+  if (!found.ok()) return found.status();
+  const HfFamily& family = **found;
   if (const json* quantization = fields.Find("quantization_config"); quantization != nullptr) {
     JsonFields inner(absl::StrCat(where, ": quantization_config"), *quantization);
     return absl::UnimplementedError(
@@ -105,28 +120,33 @@ absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& r
                      " are not supported; F32, F16 and BF16 are"));
   }
   ModelConfig config;
-  config.model_type = (*family)->model_type;
+  config.model_type = family.model_type;
   config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabSize);
   config.hidden_size = fields.RequiredInt("hidden_size", 1, kMaxHiddenSize);
-  config.intermediate_size = fields.RequiredInt("intermediate_size", 1, kMaxIntermediateSize);
+  config.intermediate_size = fields.RequiredInt(family.intermediate_size, 1, kMaxIntermediateSize);
   config.num_hidden_layers = fields.RequiredInt("num_hidden_layers", 1, kMaxLayers);
   config.num_attention_heads = fields.RequiredInt("num_attention_heads", 1, kMaxHeads);
   config.num_key_value_heads =
-      fields.Int("num_key_value_heads", 1, kMaxHeads).value_or(config.num_attention_heads);
-  config.head_dim = fields.Int("head_dim", 1, kMaxHeadDim).value_or(0);
+      fields.Int("num_key_value_heads", 1, kMaxHeads)
+          .value_or(family.num_key_value_heads > 0 ? family.num_key_value_heads
+                                                   : config.num_attention_heads);
+  config.head_dim = fields.Int("head_dim", 1, kMaxHeadDim).value_or(family.head_dim);
   config.max_position_embeddings = fields.Int("max_position_embeddings", 1, kMaxPositions)
-                                       .value_or((*family)->max_position_embeddings);
-  config.rms_norm_eps =
-      fields.Float("rms_norm_eps", 0, kMaxRmsNormEps).value_or((*family)->rms_norm_eps);
-  config.hidden_act = fields.String("hidden_act").value_or(config.hidden_act);
+                                       .value_or(family.max_position_embeddings);
+  config.norm_eps = family.default_norm_eps;
+  if (family.norm_eps != nullptr) {
+    config.norm_eps = fields.Float(family.norm_eps, 0, kMaxNormEps).value_or(config.norm_eps);
+  }
+  config.hidden_act = fields.String(family.hidden_act).value_or(family.default_act);
   config.tie_word_embeddings =
-      fields.Bool("tie_word_embeddings").value_or((*family)->tie_word_embeddings);
-  config.attention_bias = fields.Bool("attention_bias").value_or(false);
+      fields.Bool("tie_word_embeddings").value_or(family.tie_word_embeddings);
+  config.attention_bias = fields.Bool("attention_bias").value_or(family.attention_bias);
   config.mlp_bias = fields.Bool("mlp_bias").value_or(false);
-  if (absl::Status status = ReadRope(where, fields, (*family)->rope_theta, &config.rope);
-      !status.ok()) {
+  if (absl::Status status = ReadRope(where, fields, family.rope_theta, &config); !status.ok()) {
     return status;
   }
+  if (!fields.status().ok()) return fields.status();
+  if (family.read_rest != nullptr) family.read_rest(fields, &config);
   if (!fields.status().ok()) return fields.status();
   if (absl::Status status = FinishConfig(where, &config); !status.ok()) return status;
   return config;

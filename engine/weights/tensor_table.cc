@@ -9,27 +9,34 @@
 namespace hydrant::engine::weights {
 namespace {
 
-// Where the file has row `row` of Hugging Face's order: pair j of a head is (j, j + d/2) there and
-// (2j, 2j + 1) in the file.
-int64_t InterleavedRow(int64_t row, int64_t head_dim) {
-  const int64_t within = row % head_dim;
-  const int64_t half = head_dim / 2;
-  return row - within + 2 * (within % half) + within / half;
+// Where the file has row `row` of Hugging Face's order; `rows` in all.
+int64_t FileRow(const StoredTensor& tensor, int64_t row, int64_t rows) {
+  const int64_t d = tensor.head_dim;
+  switch (tensor.order) {
+    case RowOrder::kSame:
+      return row;
+    case RowOrder::kRotaryInterleaved: {
+      // Pair j of a head is (j, j + d/2) there and (2j, 2j + 1) in the file.
+      const int64_t within = row % d, half = d / 2;
+      return row - within + 2 * (within % half) + within / half;
+    }
+    case RowOrder::kQkvStacked:
+      return row / d % 3 * (rows / 3) + row / (3 * d) * d + row % d;
+  }
+  HYDRANT_CHECK(false);
 }
 
 void ReadRow(const StoredTensor& tensor, int64_t row, float* out) {
   HYDRANT_CHECK(row >= 0 && row < tensor.rows);
-  if (tensor.rotary_head_dim == 0) {
-    tensor.dequantize(tensor.data + row * tensor.row_bytes, tensor.cols, out);
-  } else if (tensor.rows > 1) {
-    const int64_t stored_row = InterleavedRow(row, tensor.rotary_head_dim);
+  if (tensor.rows > 1 || tensor.order == RowOrder::kSame) {
+    const int64_t stored_row = FileRow(tensor, row, tensor.rows);
     tensor.dequantize(tensor.data + stored_row * tensor.row_bytes, tensor.cols, out);
-  } else {
-    std::vector<float> stored(static_cast<size_t>(tensor.cols));
-    tensor.dequantize(tensor.data, tensor.cols, stored.data());
-    for (int64_t i = 0; i < tensor.cols; ++i) {
-      out[i] = stored[static_cast<size_t>(InterleavedRow(i, tensor.rotary_head_dim))];
-    }
+    return;
+  }
+  std::vector<float> stored(static_cast<size_t>(tensor.cols));
+  tensor.dequantize(tensor.data, tensor.cols, stored.data());
+  for (int64_t i = 0; i < tensor.cols; ++i) {
+    out[i] = stored[static_cast<size_t>(FileRow(tensor, i, tensor.cols))];
   }
 }
 
@@ -51,11 +58,12 @@ std::string Describe(const StoredTensor& tensor) {
 }  // namespace
 
 absl::Status TensorTable::Add(StoredTensor tensor) {
-  const int64_t rotary = tensor.rows > 1 ? tensor.rows : tensor.cols;
-  if (tensor.rotary_head_dim != 0 && rotary % tensor.rotary_head_dim != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", Describe(tensor), ": ",
-                                                   rotary, " rows are not whole heads of ",
-                                                   tensor.rotary_head_dim));
+  const int64_t rows = tensor.rows > 1 ? tensor.rows : tensor.cols;
+  const int64_t head_rows =
+      tensor.order == RowOrder::kQkvStacked ? 3 * tensor.head_dim : tensor.head_dim;
+  if (tensor.order != RowOrder::kSame && rows % head_rows != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", Describe(tensor), ": ", rows,
+                                                   " rows are not whole heads of ", head_rows));
   }
   if (!index_.emplace(tensor.name, tensors_.size()).second) {
     return absl::InvalidArgumentError(

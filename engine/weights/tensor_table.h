@@ -17,6 +17,14 @@
 
 namespace hydrant::engine::weights {
 
+// How the file orders a tensor's rows (elements, for a vector).
+enum class RowOrder {
+  kSame,               // as Hugging Face does
+  kRotaryInterleaved,  // within each head the two halves of the rotary pairs: 0, d/2, 1, d/2 + 1,
+                       // ...
+  kQkvStacked,  // q of all heads, then k, then v, where Hugging Face has [heads, 3, head_dim]
+};
+
 struct StoredTensor {
   std::string name;       // Hugging Face's
   std::string file_name;  // as the file has it
@@ -26,9 +34,8 @@ struct StoredTensor {
   const uint8_t* data = nullptr;
   int64_t row_bytes = 0;
   DequantizeRow dequantize = nullptr;  // nullptr: of a type that cannot be read
-  // When not 0: within each head of this many rows (elements, for a vector), the file has the two
-  // halves of the rotary pairs interleaved: 0, d/2, 1, d/2 + 1, ...
-  int64_t rotary_head_dim = 0;
+  RowOrder order = RowOrder::kSame;
+  int64_t head_dim = 0;  // of the heads that a row order speaks of
 };
 
 // Fill it first: views are valid until the next Add, and as long as the table.

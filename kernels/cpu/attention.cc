@@ -6,6 +6,7 @@
 
 #include "kernels/check.h"
 #include "kernels/quantization.h"
+#include "kernels/recall.h"
 
 namespace hydrant::kernels::cpu {
 namespace {
@@ -58,8 +59,9 @@ int64_t AttentionRunner::MakePlans(const Batch& batch, const AttentionShape& sha
     const BatchSequence& sequence = batch.sequences[i];
     HYDRANT_CHECK(sequence.num_slots <= max_slots_);
     const int32_t rows = sequence.num_rows * group;
+    const int64_t evicted = sequence.audit == nullptr ? 0 : sequence.audit->count;
     plans_.push_back({.sequence = static_cast<int32_t>(i),
-                      .cost = int64_t{rows} * sequence.num_slots,
+                      .cost = int64_t{rows} * (sequence.num_slots + evicted),
                       .rows = rows,
                       .strips = CeilDivide(rows, kernels_.strip_rows),
                       .first_claim = 0});
@@ -143,6 +145,7 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
   const auto dtype = static_cast<size_t>(geometry.dtype);
   kernels_.attend_keys[dtype](args);
   kernels_.attend_values[dtype](args);
+  if (sequence.audit != nullptr) MeasureRecall(call, sequence, head, begin, args);
   if (!sequence.keep_scores) return;
   // Strips add their probabilities one after the other. A strip's predecessors were claimed before
   // it, so they are done or at work.
@@ -156,6 +159,24 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
   }
   kernels_.add_scores(args, call.kv.scores(call.layer, head));
   turn.store(strip + 1, std::memory_order_release);
+}
+
+void AttentionRunner::MeasureRecall(const Call& call, const BatchSequence& sequence, int head,
+                                    int32_t first, const StripArgs& args) {
+  const AttentionShape& shape = call.shape;
+  const RecallAudit& audit = *sequence.audit;
+  const size_t strip = size_t(call.layer) * shape.kv_heads + head;
+  const EvictedArgs evicted{.blocks = audit.blocks,
+                            .offset = strip * EvictedStripBytes(shape.head_dim),
+                            .count = audit.count,
+                            .windowed = args.positions != nullptr};
+  float largest[kMaxStripRows], sum[kMaxStripRows];
+  kernels_.sum_evicted(args, evicted, largest, sum);
+  const int32_t group = shape.heads / shape.kv_heads;
+  float* recall = audit.recall + int64_t{call.layer} * shape.heads + head * group + first;
+  for (int32_t i = 0; i < args.count; ++i) {
+    recall[i] = RecallOf({args.largest[i], 1.0f / args.inverse_sum[i]}, {largest[i], sum[i]});
+  }
 }
 
 }  // namespace hydrant::kernels::cpu

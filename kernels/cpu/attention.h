@@ -42,6 +42,9 @@ class AttentionRunner {
   int64_t MakePlans(const Batch& batch, const AttentionShape& shape);
   void RunClaim(const Call& call, int64_t claim, int member);
   void RunStrip(const Call& call, const Plan& plan, int head, int32_t strip, int member);
+  // The recall of a strip whose keys were attended to; `first` is its first query row of `head`.
+  void MeasureRecall(const Call& call, const BatchSequence& sequence, int head, int32_t first,
+                     const StripArgs& args);
 
   const KernelTable& kernels_;
   ThreadPool& pool_;

@@ -38,7 +38,13 @@ void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& q
     HYDRANT_CHECK(sequence.first_row <= batch.num_rows() - sequence.num_rows);
     HYDRANT_CHECK(sequence.num_rows <= sequence.num_slots);
     HYDRANT_CHECK(sequence.holes == nullptr || sequence.num_rows == 1);
+    HYDRANT_CHECK(sequence.audit == nullptr || sequence.num_rows == 1);
   }
+}
+
+const float* Values(const Buffer& buffer, int64_t count) {
+  HYDRANT_CHECK(buffer.bytes() == count * sizeof(float));
+  return static_cast<const float*>(buffer.data());
 }
 
 CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
@@ -94,7 +100,7 @@ void CpuBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
                          const AttentionShape& attention) {
   linear_.Reserve(max_rows, max_cols);
   attention_.Reserve(max_rows, max_slots, attention);
-  eviction_.Reserve(max_slots);
+  eviction_.Reserve(max_slots, attention.head_dim);
 }
 
 void CpuBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
@@ -110,10 +116,39 @@ void CpuBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, 
 
 void CpuBackend::RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) {
   HYDRANT_CHECK(x.rows == y.rows && x.cols == y.cols);
-  HYDRANT_CHECK(weight.bytes() == x.cols * sizeof(float));
+  const float* w = Values(weight, x.cols);
   ForRows(x.rows, x.cols, [&](int64_t row) {
-    kernels_.rms_norm(x.f32() + row * x.cols, static_cast<const float*>(weight.data()), eps, x.cols,
-                      y.f32() + row * y.cols);
+    kernels_.rms_norm(x.f32() + row * x.cols, w, eps, x.cols, y.f32() + row * y.cols);
+  });
+}
+
+void CpuBackend::LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps,
+                           Matrix y) {
+  HYDRANT_CHECK(x.rows == y.rows && x.cols == y.cols);
+  const float* w = Values(weight, x.cols);
+  const float* b = Values(bias, x.cols);
+  ForRows(x.rows, 2 * x.cols, [&](int64_t row) {
+    kernels_.layer_norm(x.f32() + row * x.cols, w, b, eps, x.cols, y.f32() + row * y.cols);
+  });
+}
+
+void CpuBackend::RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                              const Buffer& key_weight, float eps, Matrix qkv) {
+  HYDRANT_CHECK(qkv.cols == RowElements(shape));
+  const float* q = Values(query_weight, shape.head_dim);
+  const float* k = Values(key_weight, shape.head_dim);
+  ForRows(qkv.rows, qkv.cols, [&](int64_t row) {
+    float* at = qkv.f32() + row * qkv.cols;
+    for (int head = 0; head < shape.heads + shape.kv_heads; ++head, at += shape.head_dim) {
+      kernels_.rms_norm(at, head < shape.heads ? q : k, eps, shape.head_dim, at);
+    }
+  });
+}
+
+void CpuBackend::Add(Matrix x, Matrix y) {
+  HYDRANT_CHECK(x.rows == y.rows && x.cols == y.cols);
+  ForRows(x.rows, x.cols, [&](int64_t row) {
+    kernels_.add_row(x.f32() + row * x.cols, x.cols, y.f32() + row * y.cols);
   });
 }
 
@@ -209,6 +244,14 @@ void CpuBackend::GatedActivation(Activation activation, Matrix x, Matrix y) {
     const float* gate = x.f32() + row * x.cols;
     kernel(gate, gate + y.cols, y.cols, y.f32() + row * y.cols);
   });
+}
+
+void CpuBackend::Activate(Activation activation, Matrix x) {
+  auto* kernel = kernels_.silu;
+  if (activation == Activation::kGelu) kernel = kernels_.gelu;
+  if (activation == Activation::kGeluTanh) kernel = kernels_.gelu_tanh;
+  if (activation == Activation::kRelu) kernel = kernels_.relu;
+  ForRows(x.rows, 4 * x.cols, [&](int64_t row) { kernel(x.f32() + row * x.cols, x.cols); });
 }
 
 void CpuBackend::GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) {

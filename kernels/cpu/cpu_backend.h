@@ -36,6 +36,10 @@ class CpuBackend : public Backend {
   void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
              Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
+  void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
+  void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                    const Buffer& key_weight, float eps, Matrix qkv) override;
+  void Add(Matrix x, Matrix y) override;
   void Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
               Matrix y) override;
   void ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
@@ -45,6 +49,7 @@ class CpuBackend : public Backend {
   void Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
                  KvStore& kv, Matrix out) override;
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
+  void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
   void Evict(std::span<const EvictionItem> items, KvStore& kv) override;
   void Compact(std::span<const EvictionItem> items, KvStore& kv) override;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/check.h"
+#include "kernels/evicted_store.h"
 
 namespace hydrant::kernels::cpu {
 namespace {
@@ -53,9 +54,10 @@ void CheckItem(const EvictionItem& item, int64_t max_slots) {
 EvictionRunner::EvictionRunner(const KernelTable& kernels, ThreadPool& pool)
     : kernels_(kernels), pool_(pool) {}
 
-void EvictionRunner::Reserve(int64_t max_slots) {
+void EvictionRunner::Reserve(int64_t max_slots, int64_t head_dim) {
   max_slots_ = max_slots;
   ranks_.assign(pool_.size(), std::vector<uint64_t>(2 * max_slots));
+  rows_.assign(pool_.size(), std::vector<float>(2 * head_dim));
 }
 
 void EvictionRunner::Evict(std::span<const EvictionItem> items, CpuKvStore& kv) {
@@ -67,7 +69,7 @@ void EvictionRunner::Evict(std::span<const EvictionItem> items, CpuKvStore& kv) 
   const int64_t strips = int64_t{kv.geometry().layers} * heads;
   const auto count = static_cast<int64_t>(items.size()) * strips;
   const int64_t grain = std::max<int64_t>(1, count / (8 * pool_.size()));
-  pool_.ForEach(count, grain, [&](int64_t task, int) {
+  pool_.ForEach(count, grain, [&](int64_t task, int member) {
     const EvictionItem& item = items[task / strips];
     const auto strip = static_cast<int>(task % strips);
     const int layer = strip / heads, head = strip % heads;
@@ -81,6 +83,9 @@ void EvictionRunner::Evict(std::span<const EvictionItem> items, CpuKvStore& kv) 
                                               .expired_end = bounds.expired_end});
     // More slots are held than the policy protects.
     HYDRANT_CHECK(item.holes[strip] >= 0);
+    if (item.evicted != nullptr) {
+      HandOver(item, layer, head, 0, item.holes[strip], kv, rows_[member].data());
+    }
   });
 }
 
@@ -111,6 +116,11 @@ void EvictionRunner::CompactHead(const EvictionItem& item, int layer, int head, 
   std::copy(ranks, ranks + item.num_slots, sorted);
   uint64_t* last_evicted = sorted + (item.num_slots - budget - 1);
   std::nth_element(sorted, last_evicted, sorted + item.num_slots);
+  int32_t index = 0;
+  for (int32_t slot = 0; slot < item.num_slots && item.evicted != nullptr; ++slot) {
+    if (ranks[slot] > *last_evicted) continue;
+    HandOver(item, layer, head, index++, slot, kv, rows_[member].data());
+  }
   // Survivors of the tail go into the holes of the head, both in slot order.
   int32_t hole = 0;
   for (int32_t slot = budget; slot < item.num_slots; ++slot) {

@@ -18,7 +18,7 @@ class EvictionRunner {
  public:
   EvictionRunner(const KernelTable& kernels, ThreadPool& pool);
 
-  void Reserve(int64_t max_slots);
+  void Reserve(int64_t max_slots, int64_t head_dim);
   void Evict(std::span<const EvictionItem> items, CpuKvStore& kv);
   void Compact(std::span<const EvictionItem> items, CpuKvStore& kv);
 
@@ -29,6 +29,7 @@ class EvictionRunner {
   ThreadPool& pool_;
   int64_t max_slots_ = 0;
   std::vector<std::vector<uint64_t>> ranks_;  // [threads][2 * max_slots]
+  std::vector<std::vector<float>> rows_;      // [threads][2 * head_dim]
 };
 
 }  // namespace hydrant::kernels::cpu

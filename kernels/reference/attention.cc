@@ -38,6 +38,7 @@ void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& q
     HYDRANT_CHECK(sequence.first_row <= batch.num_rows() - sequence.num_rows);
     HYDRANT_CHECK(sequence.num_rows <= sequence.num_slots);
     HYDRANT_CHECK(sequence.holes == nullptr || sequence.num_rows == 1);
+    HYDRANT_CHECK(sequence.audit == nullptr || sequence.num_rows == 1);
   }
 }
 
@@ -97,17 +98,23 @@ void ReferenceBackend::Attention(const Batch& batch, const AttentionShape& shape
     HYDRANT_CHECK(sequence.num_slots <= static_cast<int64_t>(weights_.size()));
     for (int row = sequence.first_row; row < sequence.first_row + sequence.num_rows; ++row) {
       for (int h = 0; h < shape.heads; ++h) {
-        AttendHead(sequence, batch.positions[row], window, shape.scale,
-                   qkv.f32() + row * qkv.cols + h * shape.head_dim, layer, h / group, store,
-                   out.f32() + row * out.cols + h * shape.head_dim);
+        const int32_t position = batch.positions[row];
+        const float* query = qkv.f32() + row * qkv.cols + h * shape.head_dim;
+        const ExpSum held =
+            AttendHead(sequence, position, window, shape.scale, query, layer, h / group, store,
+                       out.f32() + row * out.cols + h * shape.head_dim);
+        if (sequence.audit == nullptr) continue;
+        sequence.audit->recall[layer * shape.heads + h] =
+            RecallOf(held, SumEvicted(*sequence.audit, position, window, shape.scale, query, layer,
+                                      h / group, kv.geometry()));
       }
     }
   }
 }
 
-void ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t position, int32_t window,
-                                  float scale, const float* query, int layer, int kv_head,
-                                  ReferenceKvStore& kv, float* out) {
+ExpSum ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t position, int32_t window,
+                                    float scale, const float* query, int layer, int kv_head,
+                                    ReferenceKvStore& kv, float* out) {
   const int head_dim = kv.geometry().head_dim;
   const float masked = -std::numeric_limits<float>::infinity();
   const auto row_of = [&](int32_t slot) { return kv.Row(layer, kv_head, sequence.blocks, slot); };
@@ -144,6 +151,28 @@ void ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t positio
     if (sequence.keep_scores) kv.score(row) += weights_[slot] / sum;
   }
   for (int d = 0; d < head_dim; ++d) out[d] /= sum;
+  return {largest, sum};
+}
+
+ExpSum ReferenceBackend::SumEvicted(const RecallAudit& audit, int32_t position, int32_t window,
+                                    float scale, const float* query, int layer, int kv_head,
+                                    const KvGeometry& kv) {
+  const size_t offset = (size_t(layer) * kv.kv_heads + kv_head) * EvictedStripBytes(kv.head_dim);
+  ExpSum total{-std::numeric_limits<float>::infinity(), 0.0f};
+  for (int32_t i = 0; i < audit.count; ++i) {
+    float* key = evicted_row_.data();
+    const int32_t key_position =
+        ReadEvictedKey(audit.blocks[i / kBlockSlots] + offset, kv.head_dim, i % kBlockSlots, key);
+    if (window > 0 && key_position <= position - window) continue;
+    float logit = 0.0f;
+    for (int d = 0; d < kv.head_dim; ++d) logit += RoundToBF16(query[d]) * key[d];
+    logit *= scale;
+    // The terms so far, in relation to the new largest.
+    const float largest = std::max(total.largest, logit);
+    total.sum = total.sum * std::exp(total.largest - largest) + std::exp(logit - largest);
+    total.largest = largest;
+  }
+  return total;
 }
 
 }  // namespace hydrant::kernels

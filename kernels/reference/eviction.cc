@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "kernels/check.h"
+#include "kernels/evicted_store.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace hydrant::kernels {
@@ -58,7 +59,11 @@ void ReferenceBackend::Evict(std::span<const EvictionItem> items, KvStore& kv) {
     for (int layer = 0; layer < geometry.layers; ++layer) {
       for (int head = 0; head < geometry.kv_heads; ++head) {
         RankVictims(item, layer, head, store);
-        item.holes[layer * geometry.kv_heads + head] = ranked_slots_[0];
+        const int32_t victim = ranked_slots_[0];
+        item.holes[layer * geometry.kv_heads + head] = victim;
+        if (item.evicted != nullptr) {
+          HandOver(item, layer, head, 0, victim, kv, evicted_row_.data());
+        }
       }
     }
   }
@@ -75,6 +80,10 @@ void ReferenceBackend::Compact(std::span<const EvictionItem> items, KvStore& kv)
         RankVictims(item, layer, head, store);
         std::fill(evicted_.begin(), evicted_.begin() + item.num_slots, false);
         for (int i = 0; i < item.num_slots - budget; ++i) evicted_[ranked_slots_[i]] = true;
+        int32_t index = 0;
+        for (int32_t slot = 0; slot < item.num_slots && item.evicted != nullptr; ++slot) {
+          if (evicted_[slot]) HandOver(item, layer, head, index++, slot, kv, evicted_row_.data());
+        }
         // Survivors of the tail go into the holes of the head, both in slot order.
         int32_t hole = 0;
         for (int32_t slot = budget; slot < item.num_slots; ++slot) {

@@ -120,7 +120,7 @@ void ReferenceKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* ke
                                     float* value) const {
   const size_t row = Row(layer, head, slot);
   LoadKey(row, key);
-  LoadValue(row, value);
+  if (value != nullptr) LoadValue(row, value);
 }
 
 size_t ReferenceKvStore::Row(int layer, int head, int64_t slot) const {

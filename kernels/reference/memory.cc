@@ -40,6 +40,7 @@ void ReferenceBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots
   stored_.resize(attention.head_dim);
   ranked_slots_.resize(max_slots);
   evicted_.resize(max_slots);
+  evicted_row_.resize(2 * attention.head_dim);
 }
 
 std::unique_ptr<Backend> CreateReferenceBackend() { return std::make_unique<ReferenceBackend>(); }

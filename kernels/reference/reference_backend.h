@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/recall.h"
 #include "kernels/reference/kv_store.h"
 
 namespace hydrant::kernels {
@@ -33,7 +34,12 @@ class ReferenceBackend final : public Backend {
   void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
              Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
+  void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
+  void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                    const Buffer& key_weight, float eps, Matrix qkv) override;
+  void Add(Matrix x, Matrix y) override;
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
+  void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
 
   // linear.cc
@@ -55,9 +61,13 @@ class ReferenceBackend final : public Backend {
   void Compact(std::span<const EvictionItem> items, KvStore& kv) override;
 
  private:
-  // One query head of one row: its output and, with keep_scores, the growth of the scores.
-  void AttendHead(const BatchSequence& sequence, int32_t position, int32_t window, float scale,
-                  const float* query, int layer, int kv_head, ReferenceKvStore& kv, float* out);
+  // One query head of one row: its output and, with keep_scores, the growth of the scores. Gives
+  // the sum of exp(q.k) over the keys it saw.
+  ExpSum AttendHead(const BatchSequence& sequence, int32_t position, int32_t window, float scale,
+                    const float* query, int layer, int kv_head, ReferenceKvStore& kv, float* out);
+  // The same sum over the evicted keys of an audit.
+  ExpSum SumEvicted(const RecallAudit& audit, int32_t position, int32_t window, float scale,
+                    const float* query, int layer, int kv_head, const KvGeometry& kv);
   // Sorts an item's slots of one layer and head into ranked_slots_: the next to be evicted first,
   // those that must not be last.
   void RankVictims(const EvictionItem& item, int layer, int head, ReferenceKvStore& kv);
@@ -69,6 +79,7 @@ class ReferenceBackend final : public Backend {
   std::vector<float> stored_;            // [head_dim], a key or value as it is read
   std::vector<int32_t> ranked_slots_;    // [max_slots]
   std::vector<bool> evicted_;            // [max_slots]
+  std::vector<float> evicted_row_;       // [2, head_dim]
 };
 
 }  // namespace hydrant::kernels

@@ -9,7 +9,7 @@
 namespace hydrant::kernels {
 namespace {
 
-float Activate(Activation activation, float x) {
+float Activated(Activation activation, float x) {
   switch (activation) {
     case Activation::kSilu:
       return x / (1.0f + std::exp(-x));
@@ -23,6 +23,18 @@ float Activate(Activation activation, float x) {
       return x > 0.0f ? x : 0.0f;
   }
   HYDRANT_CHECK(false);
+}
+
+const float* Values(const Buffer& buffer, int64_t count) {
+  HYDRANT_CHECK(buffer.bytes() == count * sizeof(float));
+  return static_cast<const float*>(buffer.data());
+}
+
+void RmsNormRow(const float* x, const float* weight, float eps, int64_t cols, float* y) {
+  float sum = 0.0f;
+  for (int64_t c = 0; c < cols; ++c) sum += x[c] * x[c];
+  const float inverse_rms = 1.0f / std::sqrt(sum / static_cast<float>(cols) + eps);
+  for (int64_t c = 0; c < cols; ++c) y[c] = x[c] * inverse_rms * weight[c];
 }
 
 }  // namespace
@@ -40,16 +52,50 @@ void ReferenceBackend::Embed(const MatrixSource& table, std::span<const int32_t>
 
 void ReferenceBackend::RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) {
   HYDRANT_CHECK(y.rows == x.rows && y.cols == x.cols);
-  HYDRANT_CHECK(weight.bytes() == x.cols * sizeof(float));
-  const float* w = static_cast<const float*>(weight.data());
+  const float* w = Values(weight, x.cols);
+  for (int64_t row = 0; row < x.rows; ++row) {
+    RmsNormRow(x.f32() + row * x.cols, w, eps, x.cols, y.f32() + row * y.cols);
+  }
+}
+
+void ReferenceBackend::LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps,
+                                 Matrix y) {
+  HYDRANT_CHECK(y.rows == x.rows && y.cols == x.cols);
+  const float* w = Values(weight, x.cols);
+  const float* b = Values(bias, x.cols);
   for (int64_t row = 0; row < x.rows; ++row) {
     const float* in = x.f32() + row * x.cols;
     float* out = y.f32() + row * y.cols;
     float sum = 0.0f;
-    for (int64_t c = 0; c < x.cols; ++c) sum += in[c] * in[c];
-    const float inverse_rms = 1.0f / std::sqrt(sum / static_cast<float>(x.cols) + eps);
-    for (int64_t c = 0; c < x.cols; ++c) out[c] = in[c] * inverse_rms * w[c];
+    for (int64_t c = 0; c < x.cols; ++c) sum += in[c];
+    const float mean = sum / static_cast<float>(x.cols);
+    float squares = 0.0f;
+    for (int64_t c = 0; c < x.cols; ++c) squares += (in[c] - mean) * (in[c] - mean);
+    const float inverse = 1.0f / std::sqrt(squares / static_cast<float>(x.cols) + eps);
+    for (int64_t c = 0; c < x.cols; ++c) out[c] = (in[c] - mean) * inverse * w[c] + b[c];
   }
+}
+
+void ReferenceBackend::RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
+                                    const Buffer& key_weight, float eps, Matrix qkv) {
+  HYDRANT_CHECK(qkv.cols == int64_t{shape.heads + 2 * shape.kv_heads} * shape.head_dim);
+  const float* q = Values(query_weight, shape.head_dim);
+  const float* k = Values(key_weight, shape.head_dim);
+  for (int64_t row = 0; row < qkv.rows; ++row) {
+    float* at = qkv.f32() + row * qkv.cols;
+    for (int head = 0; head < shape.heads + shape.kv_heads; ++head, at += shape.head_dim) {
+      RmsNormRow(at, head < shape.heads ? q : k, eps, shape.head_dim, at);
+    }
+  }
+}
+
+void ReferenceBackend::Add(Matrix x, Matrix y) {
+  HYDRANT_CHECK(y.rows == x.rows && y.cols == x.cols);
+  for (int64_t i = 0; i < x.rows * x.cols; ++i) y.f32()[i] += x.f32()[i];
+}
+
+void ReferenceBackend::Activate(Activation activation, Matrix x) {
+  for (int64_t i = 0; i < x.rows * x.cols; ++i) x.f32()[i] = Activated(activation, x.f32()[i]);
 }
 
 void ReferenceBackend::GatedActivation(Activation activation, Matrix x, Matrix y) {
@@ -58,7 +104,7 @@ void ReferenceBackend::GatedActivation(Activation activation, Matrix x, Matrix y
     const float* gate = x.f32() + row * x.cols;
     const float* up = gate + y.cols;
     float* out = y.f32() + row * y.cols;
-    for (int64_t c = 0; c < y.cols; ++c) out[c] = Activate(activation, gate[c]) * up[c];
+    for (int64_t c = 0; c < y.cols; ++c) out[c] = Activated(activation, gate[c]) * up[c];
   }
 }
 

@@ -111,6 +111,8 @@ void AddEvictionFlags(CLI::App& app, v1::EvictionParams& eviction) {
   AddField<int32_t>(
       app, "--recent_tokens", [&](int32_t v) { eviction.set_recent_tokens(v); },
       "Newest tokens that are always kept");
+  app.add_flag_callback(
+      "--audit", [&] { eviction.set_audit(true); }, "Measures what the eviction loses");
 }
 
 std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& arguments) {
@@ -193,6 +195,19 @@ class Printer {
                  usage.completion_tokens(), usage.prefill_seconds(), rate, policy.c_str(),
                  usage.peak_kv_tokens(), FormatByteSize(usage.kv_bytes()).c_str(),
                  usage.evicted_tokens());
+    if (usage.has_recall()) PrintRecall(usage.recall());
+  }
+
+  static void PrintRecall(const v1::Recall& recall) {
+    const char* ended = recall.ended_early() ? "; its memory was full, so it ended early" : "";
+    if (recall.steps() > 0) {
+      std::fprintf(stderr, "[recall %.3f, 5th percentile %.3f, audited at %d steps%s]\n",
+                   recall.mean(), recall.p5(), recall.steps(), ended);
+    } else {
+      std::fprintf(stderr, "[recall %s]\n",
+                   recall.ended_early() ? "not measured: the audit's memory was full at once"
+                                        : "1: nothing was lost");
+    }
   }
 
   v1::EvictionParams eviction_;

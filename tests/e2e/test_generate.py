@@ -248,3 +248,22 @@ def test_a_budget_as_a_share_of_the_request(tiny):
     assert answer.prompt_info.eviction.budget_tokens == 50
     assert answer.finished.usage.peak_kv_tokens == 100
     assert answer.finished.usage.evicted_tokens == 199 - 51
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (["--budget_tokens=20"], "[recall 0."),
+        (["--budget_tokens=200"], "[recall 1: nothing was lost]"),
+    ],
+)
+def test_an_audit_tells_what_eviction_loses(tiny, flags, told):
+    run = subprocess.run(
+        [BINARY, "generate", f"--server={tiny.address}", "--audit", "--temperature=0", *flags]
+        + ["--eviction=h2o", "--max_tokens=40", "--ignore_eos", "the licensor grants " * 10],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert told in run.stderr

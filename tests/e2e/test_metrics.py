@@ -15,16 +15,16 @@ HISTOGRAMS = """
     time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds
     request_queue_time_seconds request_prefill_time_seconds request_decode_time_seconds
     request_prompt_tokens request_generation_tokens iteration_tokens_total
-    request_kv_retained_ratio
+    request_kv_retained_ratio attention_recall
 """.split()
 GAUGES = """
     num_requests_running num_requests_waiting kv_cache_usage_perc kv_blocks kv_cache_bytes
-    grpc_streams_active engine_last_step_timestamp_seconds model_load_progress_ratio
+    audit_memory_used_bytes audit_memory_limit_bytes grpc_streams_active engine_last_step_timestamp_seconds model_load_progress_ratio
 """.split()
 COUNTERS = """
     prompt_tokens_total generation_tokens_total num_preemptions_total request_success_total
     kv_evicted_tokens_total kv_blocks_freed_by_eviction_total requests_rejected_total
-    requests_cancelled_total
+    requests_cancelled_total audits_ended_early_total
 """.split()
 
 EVICTING = {
@@ -90,6 +90,25 @@ def tiny_server_counts():
         usages = [server.client.generate(**EVICTING).finished.usage for _ in range(8)]
         server.wait_until_idle()
         yield server.metrics(), usages
+
+
+def test_recall_of_audited_requests_is_observed():
+    with Server(TINY_MODEL, "--kv_cache_bytes=8MB", "--audit_rate=1") as server:
+        layers = server.client.call("GetModelInfo").num_layers
+        recalls = [server.client.generate(**EVICTING).finished.usage.recall for _ in range(3)]
+        refused = EVICTING | {"eviction": EVICTING["eviction"] | {"audit": False}}
+        assert not server.client.generate(**refused).finished.usage.HasField("recall")
+        server.wait_until_idle()
+        metrics = server.metrics()
+        for recall in recalls:
+            assert 0 < recall.p5 <= recall.mean < 1
+            assert recall.steps > 0 and not recall.ended_early
+        observed = metrics.value("hydrant_attention_recall_count", policy="h2o")
+        assert observed == len(recalls) * layers
+        mean = metrics.value("hydrant_attention_recall_sum", policy="h2o") / observed
+        assert mean == pytest.approx(sum(recall.mean for recall in recalls) / len(recalls))
+        assert metrics.value("hydrant_audit_memory_used_bytes") == 0
+        assert metrics.value("hydrant_audit_memory_limit_bytes") == 256_000_000
 
 
 def test_refusals_and_cancels_are_counted(used):

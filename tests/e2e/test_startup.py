@@ -52,7 +52,14 @@ def test_a_file_that_is_no_model(tmp_path):
 
 @pytest.mark.parametrize(
     "flag",
-    ["--kv_cache_bytes=lots", "--eviction=sometimes", "--max_num_seqs=0", "--weight_dtype=f7"],
+    [
+        "--kv_cache_bytes=lots",
+        "--eviction=sometimes",
+        "--max_num_seqs=0",
+        "--weight_dtype=f7",
+        "--audit_rate=1.5",
+        "--audit_bytes=-1",
+    ],
 )
 def test_a_bad_flag(flag):
     message = failed_start(f"--model={TINY_MODEL}", flag, *ports())

@@ -75,10 +75,12 @@ def test_a_bad_parameter_is_named(tiny, name, change):
     assert "RetryInfo" not in details
 
 
-def test_what_is_not_built(tiny):
-    error, _ = refusal(tiny.client, text="Hi", eviction={"audit": True})
-    assert error.code() == Code.UNIMPLEMENTED
-    assert "audit" in error.details()
+def test_an_audit_without_memory_for_it():
+    with Server(TINY_MODEL, "--kv_cache_bytes=8MB", "--audit_bytes=0") as server:
+        error, _ = refusal(server.client, text="Hi", eviction={"audit": True})
+        assert error.code() == Code.INVALID_ARGUMENT
+        assert "eviction.audit" in error.details()
+        assert "audit_bytes is 0" in error.details()
 
 
 def test_no_input_at_all(tiny):

@@ -75,7 +75,7 @@ TEST(GoldenCheckpointTest, Configs) {
   EXPECT_EQ((*gqa)->config().num_key_value_heads, 2);
   EXPECT_EQ((*gqa)->config().head_dim, 16);
   EXPECT_EQ((*gqa)->config().max_position_embeddings, 512);
-  EXPECT_EQ((*gqa)->config().rms_norm_eps, 1e-6);
+  EXPECT_EQ((*gqa)->config().norm_eps, 1e-6);
   EXPECT_TRUE((*gqa)->config().tie_word_embeddings);
   EXPECT_FALSE((*gqa)->Has("lm_head.weight"));
   EXPECT_EQ((*gqa)->generation_config().eos_token_ids, std::vector<int32_t>{2});

@@ -283,9 +283,6 @@ TEST(EngineTest, RefusalsNameTheThing) {
   request.model = "another";
   EXPECT_TRUE(absl::IsNotFound(TrySubmit(*engine, request)));
   request.model.clear();
-  request.eviction.audit = true;
-  EXPECT_TRUE(absl::IsUnimplemented(TrySubmit(*engine, request)));
-  request.eviction.audit.reset();
   request.input = std::vector<int32_t>{};
   EXPECT_TRUE(absl::IsInvalidArgument(TrySubmit(*engine, request)));
   EngineOptions tiny = Options();

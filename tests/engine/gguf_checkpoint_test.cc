@@ -152,7 +152,7 @@ TEST_F(GgufCheckpointTest, Config) {
   EXPECT_EQ(config.num_key_value_heads, kKvHeads);
   EXPECT_EQ(config.head_dim, kHeadDim);
   EXPECT_EQ(config.max_position_embeddings, 128);
-  EXPECT_FLOAT_EQ(static_cast<float>(config.rms_norm_eps), 1e-5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(config.norm_eps), 1e-5f);
   EXPECT_EQ(config.rope.theta, 10000.0);
   EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
   EXPECT_TRUE(config.rope.freq_divisors.empty());

@@ -31,10 +31,18 @@ std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-// llama-mqa-bias: one KV head, biases everywhere, an explicit head size, linear RoPE scaling, f16.
-const std::vector<std::string> kTraced = {"llama-gqa", "llama-spm-bf16", "llama3-rope"};
-const std::vector<std::string> kAll = {"llama-gqa", "llama-spm-bf16", "llama3-rope",
-                                       "llama-mqa-bias"};
+const std::vector<std::string> kTraced = {
+    "llama-gqa", "llama-spm-bf16", "llama3-rope", "mistral", "qwen2", "qwen3",
+    "opt",       "opt-350m-style", "gpt-neox",    "gemma3"};
+// Without traces. llama-mqa-bias: one KV head, biases everywhere, an explicit head size, linear
+// RoPE scaling, f16.
+const std::vector<std::string> kUntraced = {"llama-mqa-bias"};
+
+std::vector<std::string> All() {
+  std::vector<std::string> all = kTraced;
+  all.insert(all.end(), kUntraced.begin(), kUntraced.end());
+  return all;
+}
 
 std::vector<Case> Cases(const std::vector<std::string>& checkpoints) {
   std::vector<Case> cases;
@@ -230,7 +238,7 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases(kAll)), CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases(All())), CaseName);
 INSTANTIATE_TEST_SUITE_P(Golden, GoldenTraceTest, ::testing::ValuesIn(Cases(kTraced)), CaseName);
 
 }  // namespace

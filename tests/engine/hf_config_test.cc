@@ -44,7 +44,7 @@ TEST(HfConfigTest, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(config->num_key_value_heads, 4);
   EXPECT_EQ(config->head_dim, 16);
   EXPECT_EQ(config->max_position_embeddings, 2048);
-  EXPECT_EQ(config->rms_norm_eps, 1e-6);
+  EXPECT_EQ(config->norm_eps, 1e-6);
   EXPECT_EQ(config->rope.theta, 10000.0);
   EXPECT_EQ(config->rope.scaling, RopeScaling::kNone);
   EXPECT_EQ(config->hidden_act, "silu");
@@ -73,7 +73,7 @@ TEST(HfConfigTest, WhatIsGivenIsTaken) {
   EXPECT_EQ(config->num_key_value_heads, 1);
   EXPECT_EQ(config->head_dim, 24);
   EXPECT_EQ(config->max_position_embeddings, 8192);
-  EXPECT_EQ(config->rms_norm_eps, 1e-5);
+  EXPECT_EQ(config->norm_eps, 1e-5);
   EXPECT_TRUE(config->tie_word_embeddings);
   EXPECT_TRUE(config->attention_bias);
   EXPECT_TRUE(config->mlp_bias);

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "kernels/evicted_store.h"
+#include "kernels/recall.h"
 #include "tests/kernels/backends.h"
 
 namespace {
@@ -41,6 +43,12 @@ void* CountedAllocation(size_t bytes, size_t alignment) {
 
 namespace hydrant::kernels {
 namespace {
+
+class IgnoringStore : public EvictedStore {
+ public:
+  bool takes_values() const override { return true; }
+  void Take(int, int, int32_t, int32_t, const float*, const float*) override {}
+};
 
 class BackendAllocationTest : public BackendTest {};
 
@@ -86,8 +94,15 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
   decode.token_ids = {1};
   decode.positions = {kRows};
   decode.sequences.push_back({0, 1, kRows, 13, blocks.data(), holes.data(), true});
-  const EvictionItem compaction{{2, 6, 5}, kRows, kRows - 1, blocks.data(), nullptr};
-  const EvictionItem eviction{{1, 6, 5}, 13, kRows, blocks.data(), holes.data()};
+  IgnoringStore store;
+  const EvictionItem compaction{{2, 6, 5}, kRows, kRows - 1, blocks.data(), nullptr, &store};
+  const EvictionItem eviction{{1, 6, 5}, 13, kRows, blocks.data(), holes.data(), &store};
+  // An audit of 20 evicted keys in two blocks that are one and the same.
+  const std::vector<uint8_t> evicted(kLayers * 2 * EvictedStripBytes(32));
+  const std::vector<const uint8_t*> evicted_blocks(2, evicted.data());
+  std::vector<float> recall(kLayers * 4);
+  const RecallAudit audit{evicted_blocks.data(), 20, recall.data()};
+  decode.sequences[0].audit = &audit;
 
   const int64_t before = allocations;
   for (int pass = 0; pass < 2; ++pass) {

@@ -59,6 +59,76 @@ TEST_P(BackendRowsTest, RmsNormDividesByTheRootOfTheMeanSquare) {
   }
 }
 
+TEST_P(BackendRowsTest, LayerNormTakesMeanAndVarianceOut) {
+  for (const int64_t cols : {1, 5, 16, 33, 64, 768, 1000}) {
+    for (const float offset : {0.0f, 50.0f}) {
+      SCOPED_TRACE(testing::Message() << cols << " columns around " << offset);
+      constexpr int64_t kRows = 5;
+      constexpr double kEps = 1e-5;
+      std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+      std::vector<float> x = RandomValues(cols, kRows * cols, 3.0f);
+      for (float& value : x) value += offset;
+      const std::vector<float> weight = RandomValues(2, cols), bias = RandomValues(3, cols);
+      std::vector<double> expected;
+      for (int64_t row = 0; row < kRows; ++row) {
+        double mean = 0.0, variance = 0.0;
+        for (int64_t c = 0; c < cols; ++c) mean += x[row * cols + c] / double(cols);
+        for (int64_t c = 0; c < cols; ++c) {
+          variance += std::pow(x[row * cols + c] - mean, 2) / double(cols);
+        }
+        for (int64_t c = 0; c < cols; ++c) {
+          expected.push_back((x[row * cols + c] - mean) / std::sqrt(variance + kEps) * weight[c] +
+                             bias[c]);
+        }
+      }
+      const Buffer w = backend->Upload(weight), b = backend->Upload(bias);
+      const DeviceRows in = ToDevice(*backend, x, kRows, cols);
+      const DeviceRows out = ToDevice(*backend, std::vector<float>(kRows * cols, NAN), kRows, cols);
+      backend->LayerNorm(in.matrix, w, b, kEps, out.matrix);
+      const std::vector<float> together = ToHost(*backend, out.matrix);
+      ExpectClose(together, expected, offset == 0.0f ? 2e-6 : 1e-4);
+      for (int64_t row = 0; row < kRows; ++row) {  // each row alone, and in place
+        const Matrix in_row{in.matrix.f32() + row * cols, 1, cols};
+        backend->LayerNorm(in_row, w, b, kEps, in_row);
+      }
+      ExpectIdentical(ToHost(*backend, in.matrix), together);
+    }
+  }
+}
+
+TEST_P(BackendRowsTest, RmsNormHeadsNormsQueriesAndKeysEachAlone) {
+  for (const int head_dim : {6, 16, 24, 64, 100}) {
+    SCOPED_TRACE(head_dim);
+    const AttentionShape shape{4, 2, head_dim, 1.0f};
+    constexpr int64_t kRows = 3;
+    const int64_t cols = 8 * head_dim;
+    std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+    const std::vector<float> x = RandomValues(1, kRows * cols, 4.0f);
+    const Buffer q = backend->Upload(RandomValues(2, head_dim));
+    const Buffer k = backend->Upload(RandomValues(3, head_dim));
+    const DeviceRows heads = ToDevice(*backend, x, kRows * 8, head_dim);
+    const DeviceRows qkv = ToDevice(*backend, x, kRows, cols);
+    backend->RmsNormHeads(shape, q, k, 1e-6f, qkv.matrix);
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int head = 0; head < 6; ++head) {
+        const Matrix one{heads.matrix.f32() + (row * 8 + head) * head_dim, 1, head_dim};
+        backend->RmsNorm(one, head < 4 ? q : k, 1e-6f, one);
+      }
+    }
+    ExpectIdentical(ToHost(*backend, qkv.matrix), ToHost(*backend, heads.matrix));
+  }
+}
+
+TEST_P(BackendRowsTest, AddAdds) {
+  std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+  const std::vector<float> x = RandomValues(1, 5 * 37), y = RandomValues(2, 5 * 37);
+  const DeviceRows in = ToDevice(*backend, x, 5, 37), out = ToDevice(*backend, y, 5, 37);
+  backend->Add(in.matrix, out.matrix);
+  std::vector<float> expected;
+  for (size_t i = 0; i < x.size(); ++i) expected.push_back(x[i] + y[i]);
+  ExpectIdentical(ToHost(*backend, out.matrix), expected);
+}
+
 double Activate(Activation activation, double x) {
   switch (activation) {
     case Activation::kSilu:
@@ -102,6 +172,22 @@ TEST_P(BackendRowsTest, GatedActivationMultipliesByTheActivatedGate) {
         ExpectIdentical(ToHost(*backend, alone.matrix),
                         {together.begin() + row * n, together.begin() + (row + 1) * n});
       }
+    }
+  }
+}
+
+TEST_P(BackendRowsTest, ActivateIsInPlace) {
+  for (const Activation activation :
+       {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
+    for (const int64_t n : {1, 15, 16, 50, 1536}) {
+      SCOPED_TRACE(testing::Message() << "activation " << int(activation) << ", " << n);
+      std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+      const std::vector<float> x = RandomValues(n, 3 * n, 8.0f);
+      std::vector<double> expected;
+      for (const float value : x) expected.push_back(Activate(activation, value));
+      const DeviceRows rows = ToDevice(*backend, x, 3, n);
+      backend->Activate(activation, rows.matrix);
+      ExpectClose(ToHost(*backend, rows.matrix), expected, 3e-6);
     }
   }
 }

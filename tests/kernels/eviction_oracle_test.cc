@@ -183,7 +183,7 @@ TEST_P(EvictionOracleTest, AgreesOnEveryStepOfRandomTraces) {
       SCOPED_TRACE(Describe(policy, prompt));
       KvShape shape{4, 2, 16, 1};
       JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
-      const bool keep_scores = policy.needs_scores() || random.Bool();
+      const bool keep_scores = policy.needs_scores(/*windows=*/false) || random.Bool();
       sequence.Generate(policy, prompt, budget + 12, keep_scores, random);
       if (HasFailure()) return;
     }
@@ -198,7 +198,8 @@ TEST_P(EvictionOracleTest, AgreesWhereLayersHaveWindows) {
       SCOPED_TRACE(Describe(policy, prompt));
       KvShape shape{2, 1, 16, 4, KvDType::kF32, {0, 1, 6, 30}};
       JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
-      sequence.Generate(policy, prompt, policy.budget() + 12, policy.needs_scores(), random);
+      sequence.Generate(policy, prompt, policy.budget() + 12, policy.needs_scores(/*windows=*/true),
+                        random);
       if (HasFailure()) return;
     }
   }
@@ -212,7 +213,7 @@ TEST_P(EvictionOracleTest, AgreesInCoarseDTypes) {
       SCOPED_TRACE(std::string(KvDTypeName(dtype)) + ", " + Describe(policy, 45));
       KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
       JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
-      sequence.Generate(policy, 45, 30, policy.needs_scores(), random);
+      sequence.Generate(policy, 45, 30, policy.needs_scores(/*windows=*/false), random);
       if (HasFailure()) return;
     }
   }
@@ -240,7 +241,7 @@ TEST_P(EvictionOracleTest, AgreesWhereEachChunkIsCompacted) {
     JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
     for (int left = 100; left > 0;) {
       const int rows = random.Int(1, std::min(left, 40));
-      sequence.Pass(rows, policy.needs_scores());
+      sequence.Pass(rows, policy.needs_scores(/*windows=*/true));
       sequence.Compact(policy);
       left -= rows;
     }

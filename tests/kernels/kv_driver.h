@@ -86,6 +86,7 @@ class KvDriver {
     int sequence = 0;
     int rows = 1;
     bool keep_scores = true;
+    const RecallAudit* audit = nullptr;
   };
 
   KvDriver(std::unique_ptr<Backend> backend, KvShape shape)
@@ -124,6 +125,10 @@ class KvDriver {
   // Also returns the blocks that are no longer needed.
   void Compact(const std::vector<std::pair<int, EvictionPolicy>>& items);
   void Release(int sequence);
+  // Is handed what the sequence gives up from now on.
+  void SetEvictedStore(int sequence, EvictedStore* store) {
+    sequences_.at(sequence).evicted = store;
+  }
 
   // Makes the next row of a sequence go into these slots [layers, kv_heads].
   void SetHoles(int sequence, std::vector<int32_t> holes) {
@@ -177,6 +182,7 @@ class KvDriver {
     int32_t next_position = 0;
     std::vector<int32_t> blocks;
     std::vector<int32_t> holes;  // empty: append
+    EvictedStore* evicted = nullptr;
   };
 
   std::vector<EvictionItem> Items(const std::vector<std::pair<int, EvictionPolicy>>& items);
@@ -200,6 +206,7 @@ inline std::vector<std::vector<float>> KvDriver::Pass(const std::vector<Part>& p
     b.num_rows = part.rows;
     b.first_position = s.next_position;
     b.keep_scores = part.keep_scores;
+    b.audit = part.audit;
     for (int i = 0; i < part.rows; ++i) {
       batch.token_ids.push_back(0);
       batch.positions.push_back(s.next_position++);
@@ -249,7 +256,8 @@ inline std::vector<EvictionItem> KvDriver::Items(
   std::vector<EvictionItem> result;
   for (const auto& [sequence, policy] : items) {
     Sequence& s = sequences_.at(sequence);
-    result.push_back({policy, s.num_slots, s.next_position - 1, s.blocks.data(), nullptr});
+    result.push_back(
+        {policy, s.num_slots, s.next_position - 1, s.blocks.data(), nullptr, s.evicted});
   }
   return result;
 }

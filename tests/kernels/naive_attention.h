@@ -58,6 +58,23 @@ class NaiveSequence {
     return out;
   }
 
+  std::vector<double> Rotated(const float* head, int32_t position) const {
+    std::vector<double> result(head, head + shape_.head_dim);
+    const RopeParams rope = shape_.rope();
+    const int half = rope.rotary_dim / 2;
+    for (int i = 0; i < half; ++i) {
+      const double angle = static_cast<float>(position) * rope.inv_freq[i];
+      result[i] = head[i] * std::cos(angle) - head[i + half] * std::sin(angle);
+      result[i + half] = head[i + half] * std::cos(angle) + head[i] * std::sin(angle);
+    }
+    return result;
+  }
+
+  // Of a key, value, query or weight: what is multiplied in a bf16 cache is bf16 on both sides.
+  double Multiplied(double value) const {
+    return shape_.dtype == KvDType::kBF16 ? RoundToBF16(static_cast<float>(value)) : value;
+  }
+
  private:
   std::vector<double> Attend(int layer, int head, int32_t position,
                              const std::vector<double>& query, bool keep_scores) {
@@ -80,23 +97,6 @@ class NaiveSequence {
       if (keep_scores) token.score += weight / sum;
     }
     return out;
-  }
-
-  std::vector<double> Rotated(const float* head, int32_t position) const {
-    std::vector<double> result(head, head + shape_.head_dim);
-    const RopeParams rope = shape_.rope();
-    const int half = rope.rotary_dim / 2;
-    for (int i = 0; i < half; ++i) {
-      const double angle = static_cast<float>(position) * rope.inv_freq[i];
-      result[i] = head[i] * std::cos(angle) - head[i + half] * std::sin(angle);
-      result[i + half] = head[i + half] * std::cos(angle) + head[i] * std::sin(angle);
-    }
-    return result;
-  }
-
-  // Of a key, value, query or weight: what is multiplied in a bf16 cache is bf16 on both sides.
-  double Multiplied(double value) const {
-    return shape_.dtype == KvDType::kBF16 ? RoundToBF16(static_cast<float>(value)) : value;
   }
 
   // To the nearest of 255 numbers, of which the largest element is one.

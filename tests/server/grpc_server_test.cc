@@ -51,7 +51,7 @@ TEST_F(GrpcServerTest, EachRefusalKeepsItsCodeMessageAndReason) {
       {absl::AlreadyExistsError("request_id: 'a'"), "REQUEST_ID_IN_FLIGHT"},
       {absl::ResourceExhaustedError("queue: 1024"), "QUEUE_FULL"},
       {absl::UnavailableError("draining"), "NOT_SERVING"},
-      {absl::UnimplementedError("eviction.audit"), "NOT_BUILT"},
+      {absl::UnimplementedError("input.chat"), "NOT_BUILT"},
       {absl::InternalError("fault"), "ENGINE_FAULT"},
   };
   for (const auto& [refusal, reason] : table) {

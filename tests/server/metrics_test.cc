@@ -46,6 +46,10 @@ TEST(MetricsTest, AllNamesExistFromTheStart) {
                                 "kv_evicted_tokens_total counter",
                                 "kv_blocks_freed_by_eviction_total counter",
                                 "request_kv_retained_ratio histogram",
+                                "attention_recall histogram",
+                                "audits_ended_early_total counter",
+                                "audit_memory_used_bytes gauge",
+                                "audit_memory_limit_bytes gauge",
                                 "requests_rejected_total counter",
                                 "requests_cancelled_total counter",
                                 "grpc_streams_active gauge",
@@ -72,6 +76,8 @@ TEST(MetricsTest, GaugesAreTheEnginesAtTheScrape) {
                    .waiting = 2,
                    .kv_blocks_total = 8,
                    .kv_blocks_free = 6,
+                   .audit_bytes_used = 500,
+                   .audit_bytes_limit = 2000,
                    .last_step_unix_ms = 1500});
   std::string page = metrics.Page();
   EXPECT_TRUE(Has(page, "hydrant_num_requests_running{model_name=\"m\"} 5"));
@@ -80,6 +86,8 @@ TEST(MetricsTest, GaugesAreTheEnginesAtTheScrape) {
   EXPECT_TRUE(Has(page, "hydrant_kv_blocks{model_name=\"m\",state=\"used\"} 2"));
   EXPECT_TRUE(Has(page, "hydrant_kv_blocks{model_name=\"m\",state=\"free\"} 6"));
   EXPECT_TRUE(Has(page, "hydrant_kv_cache_bytes{model_name=\"m\"} 1048576"));
+  EXPECT_TRUE(Has(page, "hydrant_audit_memory_used_bytes{model_name=\"m\"} 500"));
+  EXPECT_TRUE(Has(page, "hydrant_audit_memory_limit_bytes{model_name=\"m\"} 2000"));
   EXPECT_TRUE(Has(page, "hydrant_batch_size_current{model_name=\"m\"} 5"));
   EXPECT_TRUE(Has(page, "hydrant_engine_last_step_timestamp_seconds{model_name=\"m\"} 1.5"));
   // Everything aborted: no step follows that could say so.
@@ -169,6 +177,38 @@ TEST(MetricsTest, CountsWhatTheEngineTells) {
         "model_load_progress_ratio{model_name=\"m\"} 0.5"}) {
     EXPECT_TRUE(Has(page, absl::StrCat("hydrant_", line)));
   }
+}
+
+TEST(MetricsTest, RecallIsByPolicyAndThirdOfTheLayers) {
+  Metrics metrics("m", MetricNames::kHydrant);
+  const auto line = [](const char* part, const char* layers, const char* value,
+                       const char* policy = "h2o") {
+    return absl::StrCat("hydrant_attention_recall_", part, "{model_name=\"m\",layers=\"", layers,
+                        "\",policy=\"", policy, "\"} ", value);
+  };
+  for (const char* policy : {"window", "streaming", "h2o"}) {
+    EXPECT_TRUE(Has(metrics.Page(), line("count", "first", "0", policy)));
+  }
+  engine::RequestStats request;
+  request.time_to_first_token = 0.1;
+  request.eviction.policy = engine::EvictionPolicyKind::kH2O;
+  metrics.OnRequestEnd(request);  // not audited
+  request.usage.recall = engine::Recall{
+      .mean = 0, .p5 = 0, .steps = 0, .complete = false, .layer_means = {0, 0, 0, 0}};
+  metrics.OnRequestEnd(request);  // ended before it measured anything
+  EXPECT_TRUE(Has(metrics.Page(), line("count", "first", "0")));
+  EXPECT_TRUE(Has(metrics.Page(), "hydrant_audits_ended_early_total{model_name=\"m\"} 1"));
+  request.usage.recall = engine::Recall{
+      .mean = 0.625, .p5 = 0.25, .steps = 5, .complete = true, .layer_means = {1, 0.5, 0.25, 0.75}};
+  metrics.OnRequestEnd(request);
+  request.usage.recall->complete = false;
+  metrics.OnRequestEnd(request);
+  const std::string page = metrics.Page();
+  EXPECT_TRUE(Has(page, line("count", "first", "4")));
+  EXPECT_TRUE(Has(page, line("sum", "first", "3")));
+  EXPECT_TRUE(Has(page, line("sum", "middle", "0.5")));
+  EXPECT_TRUE(Has(page, line("sum", "last", "1.5")));
+  EXPECT_TRUE(Has(page, "hydrant_audits_ended_early_total{model_name=\"m\"} 2"));
 }
 
 std::string HttpGet(int port, const std::string& path) {

@@ -164,6 +164,10 @@ TEST(ProtoConversionTest, AppliedEvictionOfFullHasNoBudget) {
   EXPECT_EQ(out.eviction().policy(), v1::EvictionParams::FULL);
   EXPECT_EQ(out.eviction().budget_case(), v1::EvictionParams::BUDGET_NOT_SET);
   EXPECT_FALSE(out.eviction().has_recent_tokens());
+  EXPECT_FALSE(out.eviction().audit());
+  info.eviction.audit = true;
+  ToProto(info, out);
+  EXPECT_TRUE(out.eviction().audit());
   EXPECT_EQ(out.sampling().temperature(), 1.f);
   EXPECT_TRUE(out.sampling().has_top_k());
 }
@@ -181,6 +185,15 @@ TEST(ProtoConversionTest, FinishedTellsWhatMatched) {
   EXPECT_EQ(convert(finished).matched_case(), v1::Finished::MATCHED_NOT_SET);
   EXPECT_EQ(convert(finished).usage().kv_bytes(), int64_t{5} << 32);
   EXPECT_FALSE(convert(finished).usage().has_recall());
+  finished.usage.recall = engine::Recall{
+      .mean = 0.75, .p5 = 0.5, .steps = 3, .complete = false, .layer_means = {0.5, 1}};
+  const v1::Recall recall = convert(finished).usage().recall();
+  EXPECT_EQ(recall.mean(), 0.75);
+  EXPECT_EQ(recall.p5(), 0.5);
+  EXPECT_EQ(recall.steps(), 3);
+  EXPECT_TRUE(recall.ended_early());
+  finished.usage.recall->complete = true;
+  EXPECT_FALSE(convert(finished).usage().recall().ended_early());
   finished.reason = engine::FinishReason::kStop;
   finished.matched = std::string("stop");
   EXPECT_EQ(convert(finished).stop(), "stop");

@@ -45,18 +45,34 @@ TEST(ServeOptionsTest, Defaults) {
   EXPECT_EQ(options.engine.eviction.policy, engine::EvictionPolicyKind::kH2O);
   EXPECT_EQ(options.engine.eviction.budget_tokens, 1024);
   EXPECT_FALSE(options.engine.eviction.budget_ratio);
+  EXPECT_EQ(options.engine.audit_rate, 0);
+  EXPECT_EQ(options.engine.audit_bytes, 256'000'000);
   EXPECT_EQ(options.drain_timeout.count(), 30);
   EXPECT_EQ(options.metric_names, MetricNames::kHydrant);
 }
 
 TEST(ServeOptionsTest, EveryFlag) {
-  const ServeOptions options =
-      Parse({"--model=m", "--model_name=name", "--listen=127.0.0.1:1", "--metrics_listen=off",
-             "--device=cpu", "--threads=3", "--weight_dtype=bf16", "--kv_cache_dtype=f32",
-             "--kv_cache_bytes=100MB", "--max_num_seqs=7", "--max_batched_tokens=64",
-             "--max_queue=5", "--max_model_len=2048", "--eviction=streaming", "--budget_ratio=0.25",
-             "--min_budget_tokens=32", "--max_budget_tokens=4096", "--drain_timeout=1.5",
-             "--metrics_compat=vllm"});
+  const ServeOptions options = Parse({"--model=m",
+                                      "--model_name=name",
+                                      "--listen=127.0.0.1:1",
+                                      "--metrics_listen=off",
+                                      "--device=cpu",
+                                      "--threads=3",
+                                      "--weight_dtype=bf16",
+                                      "--kv_cache_dtype=f32",
+                                      "--kv_cache_bytes=100MB",
+                                      "--max_num_seqs=7",
+                                      "--max_batched_tokens=64",
+                                      "--max_queue=5",
+                                      "--max_model_len=2048",
+                                      "--eviction=streaming",
+                                      "--budget_ratio=0.25",
+                                      "--min_budget_tokens=32",
+                                      "--max_budget_tokens=4096",
+                                      "--audit_rate=0.01",
+                                      "--audit_bytes=1MB",
+                                      "--drain_timeout=1.5",
+                                      "--metrics_compat=vllm"});
   EXPECT_EQ(options.engine.model_name, "name");
   EXPECT_EQ(options.listen, "127.0.0.1:1");
   EXPECT_EQ(options.metrics_listen, "off");
@@ -74,6 +90,8 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.engine.eviction.budget_ratio, 0.25f);
   EXPECT_EQ(options.engine.eviction.min_budget_tokens, 32);
   EXPECT_EQ(options.engine.eviction.max_budget_tokens, 4096);
+  EXPECT_EQ(options.engine.audit_rate, 0.01);
+  EXPECT_EQ(options.engine.audit_bytes, 1'000'000);
   EXPECT_EQ(options.drain_timeout.count(), 1.5);
   EXPECT_EQ(options.metric_names, MetricNames::kVllm);
 }
@@ -112,6 +130,14 @@ TEST(ServeOptionsTest, WhatWinsPutsOutWhatItExcludes) {
   const auto eviction = Parse({"--model=m", "--config", path}).engine.eviction;
   EXPECT_EQ(eviction.budget_ratio, 0.25f);
   EXPECT_FALSE(eviction.budget_tokens);
+}
+
+TEST(ServeOptionsTest, AuditsWithoutMemoryAreAMistake) {
+  std::string message;
+  EXPECT_EQ(Refused({"--model=m", "--audit_rate=0.5", "--audit_bytes=0"}, message), 2);
+  EXPECT_NE(message.find("--audit_rate"), std::string::npos) << message;
+  EXPECT_NE(message.find("--audit_bytes is 0"), std::string::npos) << message;
+  EXPECT_EQ(Parse({"--model=m", "--audit_bytes=0"}).engine.audit_bytes, 0);
 }
 
 TEST(ServeOptionsTest, AnEmptyVariableIsUnset) {

@@ -340,6 +340,7 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
         if constexpr (Kv::kNarrow) Kv::Store(narrow + s, as_operand(s, e));
       }
     }
+    args.largest[r] = ReduceMax(largest[r]);
     args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
   }
 }

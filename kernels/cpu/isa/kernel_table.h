@@ -70,7 +70,17 @@ struct StripArgs {
   float* probabilities;
   void* narrow;
   float* query_scratch;
-  float inverse_sum[kMaxStripRows];  // set by AttendKeys
+  // Set by AttendKeys: the largest scaled score, and one over the sum of the softmax's terms.
+  float largest[kMaxStripRows];
+  float inverse_sum[kMaxStripRows];
+};
+
+// Evicted keys of the layer and KV head of a strip's rows, in the layout of kernels/recall.h.
+struct EvictedArgs {
+  const uint8_t* const* blocks;
+  uint64_t offset;  // of the layer and head's strip in a block
+  int32_t count;    // keys, at least 1
+  bool windowed;    // rows see from StripArgs::first_visible on
 };
 
 // One token's key and value on their way into a slot. They may be rotated where they lie.
@@ -123,6 +133,10 @@ struct KernelTable {
   void (*attend_keys[kKvDTypeCount])(StripArgs& args);  // by KvDType
   void (*attend_values[kKvDTypeCount])(const StripArgs& args);
   void (*add_scores)(const StripArgs& args, float* scores);
+  // For each row the sum of exp(scaled score) over evicted keys, as sum * exp(largest). Overwrites
+  // query_scratch.
+  void (*sum_evicted)(const StripArgs& args, const EvictedArgs& evicted, float* largest,
+                      float* sum);
 
   // One row's head(s). Rotates [heads][head_dim] in place.
   void (*rotate_heads)(float* x, int64_t heads, int64_t head_dim, int64_t half, const float* cos,
@@ -132,6 +146,13 @@ struct KernelTable {
 
   // Rows.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t cols, float* y);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps,
+                     int64_t cols, float* y);
+  void (*add_row)(const float* x, int64_t n, float* y);
+  void (*silu)(float* x, int64_t n);
+  void (*gelu)(float* x, int64_t n);
+  void (*gelu_tanh)(float* x, int64_t n);
+  void (*relu)(float* x, int64_t n);
   void (*gated_silu)(const float* gate, const float* up, int64_t n, float* y);
   void (*gated_gelu)(const float* gate, const float* up, int64_t n, float* y);
   void (*gated_gelu_tanh)(const float* gate, const float* up, int64_t n, float* y);

@@ -182,6 +182,34 @@ static void RmsNorm(const float* x, const float* weight, float eps, int64_t cols
   for (; k < cols; ++k) y[k] = x[k] * inverse * weight[k];
 }
 
+static void LayerNorm(const float* x, const float* weight, const float* bias, float eps,
+                      int64_t cols, float* y) {
+  const int64_t whole = cols / kLanes * kLanes;
+  F16 sum = ZeroF();
+  for (int64_t k = 0; k < whole; k += kLanes) sum = sum + LoadF(x + k);
+  if (whole < cols) sum = sum + LoadPartial(x + whole, cols - whole);
+  const float mean = ReduceAdd(sum) / static_cast<float>(cols);
+  const F16 means = SetF(mean);
+  F16 squares = ZeroF();
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    const F16 v = LoadF(x + k) - means;
+    squares = Fma(v, v, squares);
+  }
+  float rest = 0.0f;
+  for (int64_t k = whole; k < cols; ++k) rest += (x[k] - mean) * (x[k] - mean);
+  const float variance = (ReduceAdd(squares) + rest) / static_cast<float>(cols);
+  const float inverse = 1.0f / __builtin_sqrtf(variance + eps);
+  const F16 factor = SetF(inverse);
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    StoreF(y + k, Fma((LoadF(x + k) - means) * factor, LoadF(weight + k), LoadF(bias + k)));
+  }
+  for (int64_t k = whole; k < cols; ++k) y[k] = (x[k] - mean) * inverse * weight[k] + bias[k];
+}
+
+static void AddRow(const float* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
 static void ScaleRow(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
@@ -206,8 +234,14 @@ HYDRANT_INLINE F16 Gelu(F16 x) {
 
 HYDRANT_INLINE F16 Relu(F16 x) { return Max(x, ZeroF()); }
 
-#define HYDRANT_GATED(name, function)                                                        \
-  static void name(const float* gate, const float* up, int64_t n, float* y) {                \
+// A whole row, alone and multiplied by a second one.
+#define HYDRANT_ACTIVATION(function)                                                         \
+  static void function##Row(float* x, int64_t n) {                                           \
+    int64_t i = 0;                                                                           \
+    for (; i + kLanes <= n; i += kLanes) StoreF(x + i, function(LoadF(x + i)));              \
+    if (i < n) StorePartial(x + i, function(LoadPartial(x + i, n - i)), n - i);              \
+  }                                                                                          \
+  static void Gated##function(const float* gate, const float* up, int64_t n, float* y) {     \
     int64_t i = 0;                                                                           \
     for (; i + kLanes <= n; i += kLanes) {                                                   \
       StoreF(y + i, function(LoadF(gate + i)) * LoadF(up + i));                              \
@@ -218,11 +252,11 @@ HYDRANT_INLINE F16 Relu(F16 x) { return Max(x, ZeroF()); }
                    left);                                                                    \
     }                                                                                        \
   }
-HYDRANT_GATED(GatedSilu, Silu)
-HYDRANT_GATED(GatedGelu, Gelu)
-HYDRANT_GATED(GatedGeluTanh, GeluTanh)
-HYDRANT_GATED(GatedRelu, Relu)
-#undef HYDRANT_GATED
+HYDRANT_ACTIVATION(Silu)
+HYDRANT_ACTIVATION(Gelu)
+HYDRANT_ACTIVATION(GeluTanh)
+HYDRANT_ACTIVATION(Relu)
+#undef HYDRANT_ACTIVATION
 
 }  // namespace hydrant::kernels::cpu::HYDRANT_ISA
 

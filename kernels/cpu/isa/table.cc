@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/linear.h"
 #include "kernels/cpu/isa/quantize.h"
+#include "kernels/cpu/isa/recall.h"
 #include "kernels/cpu/isa/rows.h"
 #include "kernels/cpu/isa/victim.h"
 
@@ -31,10 +32,17 @@ const KernelTable kTable = {
     .attend_values = {AttendValues<F32Kv>, AttendValues<BF16Kv>, AttendValues<Int8Kv>,
                       AttendValues<GroupedKv<6, 4>>, AttendValues<GroupedKv<4, 2>>},
     .add_scores = AddScores,
+    .sum_evicted = SumEvicted<>,
     .rotate_heads = RotateHeads,
     .store_slot = {StoreSlotF32, StoreSlotBF16, StoreSlotInt8, StoreSlotGrouped<6, 4>,
                    StoreSlotGrouped<4, 2>},
     .rms_norm = RmsNorm,
+    .layer_norm = LayerNorm,
+    .add_row = AddRow,
+    .silu = SiluRow,
+    .gelu = GeluRow,
+    .gelu_tanh = GeluTanhRow,
+    .relu = ReluRow,
     .gated_silu = GatedSilu,
     .gated_gelu = GatedGelu,
     .gated_gelu_tanh = GatedGeluTanh,
