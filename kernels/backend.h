@@ -164,7 +164,8 @@ class Backend {
   virtual void ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
                            Matrix table) = 0;
   // qkv is [rows, (heads + 2 kv_heads) * head_dim]: q, then k, then v. Rotates q in place, and
-  // stores rotated k, v, the row's position and score 0 at the row's slot of `layer`.
+  // stores rotated k, v, the row's position and score 0 at the row's slot of `layer`. What it
+  // leaves in k and v is its own business.
   virtual void RopeAndStore(const Batch& batch, const AttentionShape& shape, int rotary_dim,
                             Matrix table, Matrix qkv, int layer, KvStore& kv) = 0;
   // out[row] = attention of the row's heads over the slots its sequence holds in `layer`

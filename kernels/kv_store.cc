@@ -10,22 +10,28 @@ std::string_view KvDTypeName(KvDType dtype) {
       return "bf16";
     case KvDType::kInt8:
       return "int8";
+    case KvDType::kInt4:
+      return "int4";
+    case KvDType::kKivi2:
+      return "kivi2";
   }
   return "unknown";
 }
 
-size_t KvElementBytes(KvDType dtype) {
+KvBits KvBitsOf(KvDType dtype) {
   switch (dtype) {
     case KvDType::kF32:
-      return sizeof(float);
+      return {32, 32};
     case KvDType::kBF16:
-      return sizeof(uint16_t);
+      return {16, 16};
     case KvDType::kInt8:
-      return sizeof(int8_t);
+      return {8, 8};
+    case KvDType::kInt4:
+      return {6, 4};
+    case KvDType::kKivi2:
+      return {4, 2};
   }
-  return 0;
+  return {};
 }
-
-size_t KvScaleBytes(KvDType dtype) { return dtype == KvDType::kInt8 ? sizeof(float) : 0; }
 
 }  // namespace hydrant::kernels

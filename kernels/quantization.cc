@@ -11,10 +11,14 @@ int64_t HadamardBlock(int64_t cols) {
   return block;
 }
 
+float HadamardNormalise(int64_t block) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(block)));
+}
+
 void HadamardRotate(float* row, int64_t cols) {
   const int64_t block = HadamardBlock(cols);
   if (block == 1) return;
-  const float normalise = static_cast<float>(1.0 / std::sqrt(static_cast<double>(block)));
+  const float normalise = HadamardNormalise(block);
   for (float* values = row; values != row + cols; values += block) {
     for (int64_t stride = 1; stride < block; stride *= 2) {
       for (int64_t i = 0; i < block; ++i) {
@@ -43,6 +47,27 @@ float QuantizeInt8(const float* row, int64_t cols, int8_t* values) {
     values[i] = static_cast<int8_t>(rounded > -127.0f ? std::min(rounded, 127.0f) : -127.0f);
   }
   return absmax / 127.0f;
+}
+
+void QuantizeGroups(const float* row, int64_t cols, int64_t group, int bits, uint8_t* levels,
+                    GroupRange* ranges) {
+  const float max_level = static_cast<float>((1 << bits) - 1);
+  for (int64_t begin = 0; begin < cols; begin += group, ++ranges) {
+    const int64_t end = std::min(begin + group, cols);
+    float smallest = row[begin], largest = row[begin];
+    for (int64_t i = begin + 1; i < end; ++i) {
+      smallest = std::min(row[i], smallest);
+      largest = std::max(row[i], largest);
+    }
+    *ranges = MakeGroupRange(smallest, largest, max_level);
+    const float zero = RangeNumber(ranges->zero), scale = RangeNumber(ranges->scale);
+    const float inverse = scale >= kSmallestInt8AbsMax ? 1.0f / scale : 0.0f;
+    for (int64_t i = begin; i < end; ++i) {
+      const float level = std::nearbyint((row[i] - zero) * inverse);
+      // Written so that NaN, which compares false, ends inside the range too.
+      levels[i] = static_cast<uint8_t>(level > 0.0f ? std::min(level, max_level) : 0.0f);
+    }
+  }
 }
 
 }  // namespace hydrant::kernels

@@ -1,7 +1,8 @@
-// What WeightDType::kInt8 means, number by number. Every backend must arrive at these int8 values
-// and scales, bit for bit; its own vector code may compute them in any way that does.
+// What WeightDType::kInt8 and the quantised dtypes of the KV cache mean, number by number. Every
+// backend must arrive at these values and scales, bit for bit; its own vector code may compute them
+// in any way that does.
 //
-// Both sides of x W^T, each row of x and each row of W, are
+// In a linear layer both sides of x W^T, each row of x and each row of W, are
 //   1. rotated: the row is cut into blocks of HadamardBlock(cols) and each block is multiplied by
 //      the orthonormal Hadamard matrix (Sylvester's order). Outliers spread over the block, and
 //      since the matrix is orthogonal and symmetric, the dot product of two rotated rows is that of
@@ -16,6 +17,8 @@
 
 #include <cstdint>
 
+#include "kernels/group_range.h"
+
 namespace hydrant::kernels {
 
 // The longest row whose products sum up in int32: 127 * 127 * cols < 2^31.
@@ -27,15 +30,26 @@ inline constexpr float kSmallestInt8AbsMax = 1e-30f;
 // The largest power of two that divides `cols` and is at most 64. 1: no rotation.
 int64_t HadamardBlock(int64_t cols);
 
+// What a rotation by blocks of this size multiplies each value with: 1 / sqrt(block), rounded to
+// f32.
+float HadamardNormalise(int64_t block);
+
 // Rotates row[cols] in place. Within a block, for stride h = 1, 2, 4, ... < block:
-// (a, b) = (a + b, a - b) for each pair (i, i + h); then each value times 1 / sqrt(block), which is
-// rounded to f32. All arithmetic is f32, in this order.
+// (a, b) = (a + b, a - b) for each pair (i, i + h); then each value times HadamardNormalise(block).
+// All arithmetic is f32, in this order.
 void HadamardRotate(float* row, int64_t cols);
 
 // values[i] = row[i] * (127 / absmax), rounded half to even, within [-127, 127]; returns the scale
 // absmax / 127, so that row[i] is about values[i] * scale. A row of zeros gives zeros and scale 0.
 // Rows are finite; others give some values and scale, without a fault.
 float QuantizeInt8(const float* row, int64_t cols, int8_t* values);
+
+// Quantises row[cols] in groups of `group` numbers (the last may have fewer), each between its own
+// smallest and largest (MakeGroupRange): ranges[i] of group i, and levels[cols] in [0, 2^bits - 1],
+// bits <= 8, with level = (number - zero) * (1 / scale), rounded half to even; 0 where the scale is
+// below kSmallestInt8AbsMax. Rows are finite; others give some levels and ranges, without a fault.
+void QuantizeGroups(const float* row, int64_t cols, int64_t group, int bits, uint8_t* levels,
+                    GroupRange* ranges);
 
 }  // namespace hydrant::kernels
 

@@ -147,15 +147,16 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
          "Numeric path of the weights; f32 is exact")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
       ->default_str("auto");
-  const std::map<std::string, kernels::KvDType> kv_dtypes = {{"f32", kernels::KvDType::kF32},
-                                                             {"bf16", kernels::KvDType::kBF16},
-                                                             {"int8", kernels::KvDType::kInt8}};
+  std::map<std::string, kernels::KvDType> kv_dtypes;
+  for (const kernels::KvDType dtype : kernels::kKvDTypes) {
+    kv_dtypes.emplace(kernels::KvDTypeName(dtype), dtype);
+  }
   app.add_option_function<std::string>(
          "--kv_cache_dtype",
          [&options, kv_dtypes](const std::string& name) { options.kv_dtype = kv_dtypes.at(name); },
-         "Numbers in the KV cache; int8 (one scale a token and head) holds about twice the tokens "
-         "of bf16")
-      ->check(CLI::IsMember({"bf16", "f32", "int8"}))
+         "Numbers in the KV cache; int8, int4 and kivi2 hold about 1.8, 2.5 and 3.7 times the "
+         "tokens of bf16, at a growing loss")
+      ->check(CLI::IsMember(kv_dtypes))
       ->default_str("bf16");
   AddByteSize(app, "--kv_cache_bytes", options.kv_cache_bytes, "auto",
               "Memory of the KV cache, such as 100MB or 4GiB. Default: a quarter of the memory "

@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"generate", hydrant::server::Generate, "answer one prompt, here or from a server"},
     {"tokenize", hydrant::server::Tokenize, "standard input to token ids; render a chat template"},
     {"inspect", hydrant::server::Inspect, "what a checkpoint is, and what fits in a KV cache"},
+    {"bench", hydrant::server::Bench, "drive a server and report latencies and throughput"},
     {"version", hydrant::server::Version, "print the version"},
 };
 

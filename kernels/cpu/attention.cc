@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/check.h"
+#include "kernels/quantization.h"
 #include "kernels/recall.h"
 
 namespace hydrant::kernels::cpu {
@@ -116,9 +117,11 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
   StripArgs args;
   args.kv = call.kv.blocks(call.layer, head);
   args.block_bytes = static_cast<int64_t>(layout.block_bytes);
-  args.value_offset = static_cast<int64_t>(layout.value_offset);
+  args.at = layout.at;
   args.blocks = sequence.blocks;
   args.head_dim = shape.head_dim;
+  args.hadamard_block = static_cast<int32_t>(HadamardBlock(shape.head_dim));
+  args.hadamard_normalise = HadamardNormalise(args.hadamard_block);
   args.scale = shape.scale;
   args.count = end - begin;
   args.positions = window > 0 ? call.kv.positions(call.layer, head) : nullptr;
@@ -139,20 +142,9 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
     args.first_visible[i] = call.batch.positions[row] - window + 1;
   }
 
-  switch (geometry.dtype) {
-    case KvDType::kF32:
-      kernels_.attend_keys_f32(args);
-      kernels_.attend_values_f32(args);
-      break;
-    case KvDType::kBF16:
-      kernels_.attend_keys_bf16(args);
-      kernels_.attend_values_bf16(args);
-      break;
-    case KvDType::kInt8:
-      kernels_.attend_keys_int8(args);
-      kernels_.attend_values_int8(args);
-      break;
-  }
+  const auto dtype = static_cast<size_t>(geometry.dtype);
+  kernels_.attend_keys[dtype](args);
+  kernels_.attend_values[dtype](args);
   if (sequence.audit != nullptr) MeasureRecall(call, sequence, head, begin, args);
   if (!sequence.keep_scores) return;
   // Strips add their probabilities one after the other. A strip's predecessors were claimed before

@@ -11,6 +11,7 @@
 #include "kernels/cpu/isa_select.h"
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/topology.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::kernels {
 namespace cpu {
@@ -47,18 +48,6 @@ const float* Values(const Buffer& buffer, int64_t count) {
 }
 
 CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
-
-auto StoreSlotOf(const KernelTable& kernels, KvDType dtype) {
-  switch (dtype) {
-    case KvDType::kF32:
-      return kernels.store_slot_f32;
-    case KvDType::kBF16:
-      return kernels.store_slot_bf16;
-    case KvDType::kInt8:
-      return kernels.store_slot_int8;
-  }
-  HYDRANT_CHECK(false);
-}
 
 }  // namespace
 
@@ -195,14 +184,16 @@ void CpuBackend::RopeAndStore(const Batch& batch, const AttentionShape& shape, i
   HYDRANT_CHECK(rotary_dim >= 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim);
   HYDRANT_CHECK(table.cols == rotary_dim && table.rows == qkv.rows);
   const KvLayout& layout = store.layout();
-  const auto store_slot = StoreSlotOf(kernels_, kv.geometry().dtype);
+  const auto store_slot = kernels_.store_slot[static_cast<size_t>(kv.geometry().dtype)];
+  const auto rotation = static_cast<int32_t>(HadamardBlock(shape.head_dim));
+  const float normalise = HadamardNormalise(rotation);
   const int64_t head_dim = shape.head_dim;
   const auto store_row = [&](const BatchSequence& sequence, int64_t i) {
     const int64_t row = sequence.first_row + i;
     const float* cos = table.f32() + row * rotary_dim;
     float* query = qkv.f32() + row * qkv.cols;
     float* key = query + shape.heads * head_dim;
-    const float* value = key + shape.kv_heads * head_dim;
+    float* value = key + shape.kv_heads * head_dim;
     // Queries and keys lie side by side.
     kernels_.rotate_heads(query, shape.heads + shape.kv_heads, head_dim, rotary_dim / 2, cos,
                           cos + rotary_dim / 2);
@@ -214,9 +205,14 @@ void CpuBackend::RopeAndStore(const Batch& batch, const AttentionShape& shape, i
       const int32_t block = sequence.blocks[slot / kBlockSlots];
       HYDRANT_CHECK(block >= 0 && block < kv.geometry().num_blocks);
       const auto place = static_cast<int32_t>(slot % kBlockSlots);
-      uint8_t* keys = store.blocks(layer, head) + block * layout.block_bytes;
-      store_slot(key + head * head_dim, value + head * head_dim, shape.head_dim, place, keys,
-                 keys + layout.value_offset);
+      store_slot({.key = key + head * head_dim,
+                  .value = value + head * head_dim,
+                  .head_dim = shape.head_dim,
+                  .hadamard_block = rotation,
+                  .hadamard_normalise = normalise,
+                  .block = store.blocks(layer, head) + block * layout.block_bytes,
+                  .at = layout.at,
+                  .place = place});
       const int64_t at = int64_t{block} * kBlockSlots + place;
       store.scores(layer, head)[at] = 0.0f;
       store.positions(layer, head)[at] = batch.positions[row];

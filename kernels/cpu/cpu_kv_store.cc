@@ -1,12 +1,19 @@
 #include "kernels/cpu/cpu_kv_store.h"
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
+#include "kernels/cpu/isa/grouped.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::kernels::cpu {
+
+static_assert(kKvGroup == kKvGroupChannels);
+static_assert(kKvDTypeCount == std::size(kKvDTypes));
+
 namespace {
 
 // bf16 keeps neighbours along each reduction side by side: of the head for keys, of slots for
@@ -15,6 +22,8 @@ int64_t PairedDim(const KvGeometry& geometry) {
   return geometry.dtype == KvDType::kBF16 ? (geometry.head_dim + 1) / 2 * 2 : geometry.head_dim;
 }
 
+int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
 size_t StripBytes(const KvGeometry& geometry, size_t block_bytes) {
   return static_cast<size_t>(geometry.layers) * geometry.kv_heads * geometry.num_blocks *
          block_bytes;
@@ -22,12 +31,43 @@ size_t StripBytes(const KvGeometry& geometry, size_t block_bytes) {
 
 }  // namespace
 
-KvLayout::KvLayout(const KvGeometry& geometry)
-    : element_bytes(KvElementBytes(geometry.dtype)),
-      padded_dim((geometry.head_dim + 15) / 16 * 16),
-      scale_offset(PairedDim(geometry) * kBlockSlots * element_bytes),
-      value_offset(scale_offset + 2 * kBlockSlots * KvScaleBytes(geometry.dtype)),
-      block_bytes(value_offset + padded_dim * kBlockSlots * element_bytes) {}
+KvLayout::KvLayout(const KvGeometry& geometry) : padded_dim(RoundUp(geometry.head_dim, 16)) {
+  const KvBits bits = KvBitsOf(geometry.dtype);
+  if (KvIsGrouped(geometry.dtype)) {
+    key_slot_bytes = KeySlotBytes(geometry.head_dim, bits.key);
+    value_slot_bytes = ValueSlotBytes(geometry.head_dim, bits.value);
+    key_scale_bytes = value_scale_bytes = KvGroups(geometry.head_dim) * sizeof(GroupRange);
+  } else {
+    key_slot_bytes = PairedDim(geometry) * bits.key / 8;
+    value_slot_bytes = padded_dim * bits.value / 8;
+    key_scale_bytes = value_scale_bytes = geometry.dtype == KvDType::kInt8 ? sizeof(float) : 0;
+  }
+  at.key_scales = key_slot_bytes * kBlockSlots;
+  at.values = at.key_scales + key_scale_bytes * kBlockSlots;
+  at.value_scales = at.values + value_slot_bytes * kBlockSlots;
+  block_bytes = at.value_scales + value_scale_bytes * kBlockSlots;
+}
+
+KvLayout::Parts KvLayout::PartsOf(KvDType dtype, int place) const {
+  // Keys are a row of every slot's unit after the other, so are ranges; values are a slot's own.
+  const size_t key_unit = dtype == KvDType::kF32 || dtype == KvDType::kBF16 ? 4 : 1;
+  const size_t scale_unit = KvIsGrouped(dtype) ? sizeof(uint16_t) : sizeof(float);
+  const auto interleaved = [&](size_t begin, size_t unit, size_t bytes) {
+    return Part{begin + place * unit, unit, kBlockSlots * unit, bytes / unit};
+  };
+  const auto own = [&](size_t begin, size_t bytes) {
+    return Part{begin + place * bytes, bytes, bytes, bytes > 0 ? size_t{1} : 0};
+  };
+  Parts parts = {.key = interleaved(0, key_unit, key_slot_bytes),
+                 .key_scales = interleaved(at.key_scales, scale_unit, key_scale_bytes),
+                 .value = own(at.values, value_slot_bytes),
+                 .value_scales = own(at.value_scales, value_scale_bytes)};
+  if (dtype == KvDType::kBF16) {
+    parts.value = {at.values + place / 2 * 2 * value_slot_bytes + place % 2 * sizeof(uint16_t),
+                   sizeof(uint16_t), 2 * sizeof(uint16_t), value_slot_bytes / sizeof(uint16_t)};
+  }
+  return parts;
+}
 
 size_t KvLayout::TotalBlockBytes(const KvGeometry& geometry) const {
   return static_cast<size_t>(geometry.layers) * geometry.kv_heads *
@@ -62,60 +102,70 @@ float CpuKvStore::Score(int layer, int head, int64_t slot) const {
   return scores(layer, head)[slot];
 }
 
-size_t CpuKvStore::KeyOffset(int place, int d) const {
-  if (geometry().dtype == KvDType::kBF16) {
-    return size_t{2} * (d / 2 * 2 * kBlockSlots + place * 2 + d % 2);
-  }
-  return layout_.element_bytes * (size_t(d) * kBlockSlots + place);
-}
-
-size_t CpuKvStore::ValueOffset(int place, int d) const {
-  if (geometry().dtype == KvDType::kBF16) {
-    return layout_.value_offset + 2 * (place / 2 * 2 * layout_.padded_dim + d * 2 + place % 2);
-  }
-  return layout_.value_offset + layout_.element_bytes * (place * layout_.padded_dim + d);
-}
-
 void CpuKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* key, float* value) const {
   const uint8_t* block = blocks(layer, head) + slot / kBlockSlots * layout_.block_bytes;
-  const int place = static_cast<int>(slot % kBlockSlots);
-  const auto read_float = [&](size_t offset) {
-    float number;
-    std::memcpy(&number, block + offset, sizeof(number));
+  const KvBits bits = KvBitsOf(geometry().dtype);
+  const KvLayout::Parts parts =
+      layout_.PartsOf(geometry().dtype, static_cast<int>(slot % kBlockSlots));
+  const auto key_level = [&](const auto& byte_at, int d) { return KeyLevel(byte_at, d, bits.key); };
+  const auto value_level = [&](const auto& byte_at, int d) {
+    return ValueLevel(byte_at, d, bits.value);
+  };
+  ReadNumbers(block, parts.key, parts.key_scales, key_level, key);
+  if (value != nullptr) {
+    ReadNumbers(block, parts.value, parts.value_scales, value_level, value);
+  }
+}
+
+template <typename Level>
+void CpuKvStore::ReadNumbers(const uint8_t* block, const KvLayout::Part& part,
+                             const KvLayout::Part& scales, const Level& level, float* to) const {
+  // Numbers do not straddle the units of a part.
+  const auto read = [&](auto number, const KvLayout::Part& from, size_t index) {
+    std::memcpy(&number, block + from.Offset(index * sizeof(number)), sizeof(number));
     return number;
   };
-  const auto read = [&](size_t offset, float scale) {
-    if (geometry().dtype == KvDType::kF32) return read_float(offset);
-    if (geometry().dtype == KvDType::kInt8) return static_cast<int8_t>(block[offset]) * scale;
-    uint16_t element;
-    std::memcpy(&element, block + offset, sizeof(element));
-    return BF16ToFloat(element);
-  };
-  const bool scaled = KvScaleBytes(geometry().dtype) > 0;
-  const float key_scale = scaled ? read_float(KeyScaleOffset(place)) : 1.0f;
-  const float value_scale = scaled ? read_float(ValueScaleOffset(place)) : 1.0f;
-  for (int d = 0; d < geometry().head_dim; ++d) key[d] = read(KeyOffset(place, d), key_scale);
-  if (value == nullptr) return;
-  for (int d = 0; d < geometry().head_dim; ++d) value[d] = read(ValueOffset(place, d), value_scale);
+  const auto byte_at = [&](int index) { return block[part.Offset(index)]; };
+  const int head_dim = geometry().head_dim;
+  for (int d = 0; d < head_dim; ++d) {
+    switch (geometry().dtype) {
+      case KvDType::kF32:
+        to[d] = read(float{}, part, d);
+        break;
+      case KvDType::kBF16:
+        to[d] = BF16ToFloat(read(uint16_t{}, part, d));
+        break;
+      case KvDType::kInt8:
+        to[d] = read(int8_t{}, part, d) * read(float{}, scales, 0);
+        break;
+      case KvDType::kInt4:
+      case KvDType::kKivi2: {
+        const size_t group = d / kKvGroupChannels;
+        const float scale = RangeNumber(read(uint16_t{}, scales, 2 * group));
+        const float zero = RangeNumber(read(uint16_t{}, scales, 2 * group + 1));
+        to[d] = zero + static_cast<float>(level(byte_at, d)) * scale;
+        break;
+      }
+    }
+  }
+  if (KvIsGrouped(geometry().dtype)) HadamardRotate(to, head_dim);  // its own inverse
 }
 
 void CpuKvStore::MoveSlot(int layer, int head, int64_t from, int64_t to) {
   uint8_t* base = blocks(layer, head);
   const uint8_t* source = base + from / kBlockSlots * layout_.block_bytes;
   uint8_t* target = base + to / kBlockSlots * layout_.block_bytes;
-  const int source_place = static_cast<int>(from % kBlockSlots);
-  const int target_place = static_cast<int>(to % kBlockSlots);
-  for (int d = 0; d < geometry().head_dim; ++d) {
-    std::memcpy(target + KeyOffset(target_place, d), source + KeyOffset(source_place, d),
-                layout_.element_bytes);
-    std::memcpy(target + ValueOffset(target_place, d), source + ValueOffset(source_place, d),
-                layout_.element_bytes);
-  }
-  if (const size_t bytes = KvScaleBytes(geometry().dtype); bytes > 0) {
-    std::memcpy(target + KeyScaleOffset(target_place), source + KeyScaleOffset(source_place),
-                bytes);
-    std::memcpy(target + ValueScaleOffset(target_place), source + ValueScaleOffset(source_place),
-                bytes);
+  const KvLayout::Parts source_parts =
+      layout_.PartsOf(geometry().dtype, static_cast<int>(from % kBlockSlots));
+  const KvLayout::Parts target_parts =
+      layout_.PartsOf(geometry().dtype, static_cast<int>(to % kBlockSlots));
+  for (const auto part : {&KvLayout::Parts::key, &KvLayout::Parts::key_scales,
+                          &KvLayout::Parts::value, &KvLayout::Parts::value_scales}) {
+    const KvLayout::Part& s = source_parts.*part;
+    const KvLayout::Part& t = target_parts.*part;
+    for (size_t i = 0; i < s.count; ++i) {
+      std::memcpy(target + t.begin + i * t.stride, source + s.begin + i * s.stride, s.unit);
+    }
   }
   float* score = scores(layer, head);
   int32_t* position = positions(layer, head);

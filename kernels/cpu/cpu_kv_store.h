@@ -1,8 +1,8 @@
 // The KV cache of the CPU backend. Each layer and KV head has its blocks in one strip, so the
 // blocks of a sequence that were handed out together are read as one run. Within a block keys come
-// before scales before values, in the layout of isa/attention.h. Scores and positions lie in arrays
-// beside, one entry a slot. Address space is taken at once, memory when blocks are first used or
-// prefaulted.
+// before their scales, then values and their scales, in the layout of isa/attention.h. Scores and
+// positions lie in arrays beside, one entry a slot. Address space is taken at once, memory when
+// blocks are first used or prefaulted.
 
 #ifndef HYDRANT_KERNELS_CPU_CPU_KV_STORE_H_
 #define HYDRANT_KERNELS_CPU_CPU_KV_STORE_H_
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/batch.h"
+#include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/kv_store.h"
 
@@ -19,11 +20,25 @@ namespace hydrant::kernels::cpu {
 // Bytes of one block's keys and values of one layer and head.
 struct KvLayout {
   explicit KvLayout(const KvGeometry& geometry);
-  size_t element_bytes;
-  int64_t padded_dim;   // head_dim rounded up to 16, as values are stored
-  size_t scale_offset;  // of the scales in a block, where the dtype has any
-  size_t value_offset;  // of the values in a block
+  int64_t padded_dim;       // head_dim rounded up to 16
+  size_t key_slot_bytes;    // of one slot's key, and
+  size_t value_slot_bytes;  // of its value, each with what pads it
+  size_t key_scale_bytes;   // of one slot's scales or ranges, 0 where the dtype has none
+  size_t value_scale_bytes;
+  BlockOffsets at;
   size_t block_bytes;
+
+  // Where in a block a slot has its bytes: `count` units of `unit` bytes, `stride` apart.
+  struct Part {
+    size_t begin, unit, stride, count;
+    // Of byte `index` of the slot's.
+    size_t Offset(size_t index) const { return begin + index / unit * stride + index % unit; }
+  };
+  struct Parts {
+    Part key, key_scales, value, value_scales;
+  };
+  Parts PartsOf(KvDType dtype, int place) const;
+
   // All layers and heads, with scores and positions.
   size_t TotalBlockBytes(const KvGeometry& geometry) const;
 };
@@ -58,12 +73,11 @@ class CpuKvStore : public KvStore {
   int64_t SlotBase(int layer, int head) const {
     return Strip(layer, head) * geometry().num_blocks * kBlockSlots;
   }
-  // Byte offsets in a block of element d of the key and the value at `place`.
-  size_t KeyOffset(int place, int d) const;
-  size_t ValueOffset(int place, int d) const;
-  // Of the scales of the key and of the value at `place`; int8 only.
-  size_t KeyScaleOffset(int place) const { return layout_.scale_offset + 4 * size_t(place); }
-  size_t ValueScaleOffset(int place) const { return KeyScaleOffset(kBlockSlots + place); }
+
+  // The numbers of a key or value; level(byte_at, d) gives the level of channel d.
+  template <typename Level>
+  void ReadNumbers(const uint8_t* block, const KvLayout::Part& part, const KvLayout::Part& scales,
+                   const Level& level, float* to) const;
 
   KvLayout layout_;
   Region data_, scores_, positions_;

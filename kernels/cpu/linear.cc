@@ -1,7 +1,6 @@
 #include "kernels/cpu/linear.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/check.h"
 #include "kernels/quantization.h"
@@ -45,7 +44,7 @@ void LinearRunner::PrepareRow(const Matrix& x, WeightDType dtype, int64_t padded
     return;
   }
   const auto block = static_cast<int32_t>(HadamardBlock(x.cols));
-  const auto normalise = static_cast<float>(1.0 / std::sqrt(static_cast<double>(block)));
+  const float normalise = HadamardNormalise(block);
   scales_[row] =
       kernels_.quantize(from, x.cols, padded, block, normalise,
                         reinterpret_cast<float*>(rotated_.data) + member * max_cols_,

@@ -1,6 +1,5 @@
 #include "kernels/cpu/packed_weights.h"
 
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -78,7 +77,7 @@ void PackedWeights::PackTile(const MatrixSource& source, const KernelTable& kern
                              float* row, float* rotated, uint8_t* narrow) {
   const int64_t row_bytes = tile_bytes_ / tile_rows_;
   const auto block = static_cast<int32_t>(HadamardBlock(cols()));
-  const auto normalise = static_cast<float>(1.0 / std::sqrt(static_cast<double>(block)));
+  const float normalise = HadamardNormalise(block);
   std::memset(narrow, 0, tile_bytes_);
   for (int64_t i = 0; i < tile_rows_; ++i) {
     const int64_t r = tile * tile_rows_ + i;

@@ -130,7 +130,8 @@ ExpSum ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t posit
     float logit = masked;
     if (key_position <= position && (window == 0 || key_position > position - window)) {
       logit = 0.0f;
-      for (int d = 0; d < head_dim; ++d) logit += as_stored(query[d]) * kv.key(row, d);
+      kv.LoadKey(row, stored_.data());
+      for (int d = 0; d < head_dim; ++d) logit += as_stored(query[d]) * stored_[d];
       logit *= scale;
     }
     weights_[slot] = logit;
@@ -145,7 +146,8 @@ ExpSum ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t posit
   for (int32_t slot = 0; slot < sequence.num_slots; ++slot) {
     if (weights_[slot] == 0.0f) continue;  // the value may be anything
     const size_t row = row_of(slot);
-    for (int d = 0; d < head_dim; ++d) out[d] += as_stored(weights_[slot]) * kv.value(row, d);
+    kv.LoadValue(row, stored_.data());
+    for (int d = 0; d < head_dim; ++d) out[d] += as_stored(weights_[slot]) * stored_[d];
     if (sequence.keep_scores) kv.score(row) += weights_[slot] / sum;
   }
   for (int d = 0; d < head_dim; ++d) out[d] /= sum;

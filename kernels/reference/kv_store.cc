@@ -13,13 +13,21 @@
 namespace hydrant::kernels {
 namespace {
 
+// Of one key or value, without scales.
 size_t RowBytes(const KvGeometry& geometry) {
-  return KvElementBytes(geometry.dtype) * geometry.head_dim;
+  return KvIsGrouped(geometry.dtype) ? geometry.head_dim
+                                     : size_t(geometry.head_dim) * KvBitsOf(geometry.dtype).key / 8;
+}
+
+// Of the scales or ranges of one key or value.
+size_t ScaleBytes(const KvGeometry& geometry) {
+  if (KvIsGrouped(geometry.dtype)) return KvGroups(geometry.head_dim) * sizeof(GroupRange);
+  return geometry.dtype == KvDType::kInt8 ? sizeof(float) : 0;
 }
 
 // Key, value, their scales, score and position.
 size_t SlotBytes(const KvGeometry& geometry) {
-  return 2 * (RowBytes(geometry) + KvScaleBytes(geometry.dtype)) + sizeof(float) + sizeof(int32_t);
+  return 2 * (RowBytes(geometry) + ScaleBytes(geometry)) + sizeof(float) + sizeof(int32_t);
 }
 
 absl::Status Validate(const KvGeometry& geometry) {
@@ -64,17 +72,25 @@ absl::StatusOr<std::unique_ptr<KvStore>> ReferenceKvStore::Create(const KvGeomet
 }
 
 ReferenceKvStore::ReferenceKvStore(const KvGeometry& geometry, size_t rows)
-    : KvStore(geometry), rows_(rows), row_bytes_(RowBytes(geometry)) {}
+    : KvStore(geometry), rows_(rows), row_bytes_(RowBytes(geometry)), rotated_(geometry.head_dim) {
+  keys_.bits = KvBitsOf(geometry.dtype).key;
+  values_.bits = KvBitsOf(geometry.dtype).value;
+}
 
 bool ReferenceKvStore::Allocate() {
   const size_t rows = rows_ + 1;  // never zero bytes, for which calloc may give null
   for (Rows* memory : {&keys_, &values_}) {
     memory->elements.reset(std::calloc(rows, row_bytes_));
     if (memory->elements == nullptr) return false;
-    const size_t scale_bytes = KvScaleBytes(geometry().dtype);
+    const size_t scale_bytes = ScaleBytes(geometry());
     if (scale_bytes == 0) continue;
-    memory->scales.reset(static_cast<float*>(std::calloc(rows, scale_bytes)));
-    if (memory->scales == nullptr) return false;
+    void* scales = std::calloc(rows, scale_bytes);
+    if (scales == nullptr) return false;
+    if (KvIsGrouped(geometry().dtype)) {
+      memory->ranges.reset(static_cast<GroupRange*>(scales));
+    } else {
+      memory->scales.reset(static_cast<float*>(scales));
+    }
   }
   scores_.reset(static_cast<float*>(std::calloc(rows, sizeof(float))));
   positions_.reset(static_cast<int32_t*>(std::calloc(rows, sizeof(int32_t))));
@@ -103,10 +119,8 @@ float ReferenceKvStore::Score(int layer, int head, int64_t slot) const {
 void ReferenceKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* key,
                                     float* value) const {
   const size_t row = Row(layer, head, slot);
-  for (int d = 0; d < geometry().head_dim; ++d) {
-    key[d] = this->key(row, d);
-    if (value != nullptr) value[d] = this->value(row, d);
-  }
+  LoadKey(row, key);
+  if (value != nullptr) LoadValue(row, value);
 }
 
 size_t ReferenceKvStore::Row(int layer, int head, int64_t slot) const {
@@ -129,21 +143,39 @@ void ReferenceKvStore::Move(size_t from, size_t to) {
     char* bytes = static_cast<char*>(rows->elements.get());
     std::memcpy(bytes + to * row_bytes_, bytes + from * row_bytes_, row_bytes_);
     if (rows->scales != nullptr) rows->scales[to] = rows->scales[from];
+    if (rows->ranges != nullptr) {
+      const size_t groups = KvGroups(geometry().head_dim);
+      std::copy_n(&rows->ranges[from * groups], groups, &rows->ranges[to * groups]);
+    }
   }
   positions_[to] = positions_[from];
   scores_[to] = scores_[from];
 }
 
-float ReferenceKvStore::Load(const Rows& rows, size_t row, int dim) const {
-  const size_t index = row * geometry().head_dim + dim;
-  const void* elements = rows.elements.get();
+void ReferenceKvStore::Load(const Rows& rows, size_t row, float* to) const {
+  const int head_dim = geometry().head_dim;
+  const char* from = static_cast<const char*>(rows.elements.get()) + row * row_bytes_;
   switch (geometry().dtype) {
     case KvDType::kF32:
-      return static_cast<const float*>(elements)[index];
+      std::memcpy(to, from, row_bytes_);
+      return;
     case KvDType::kBF16:
-      return BF16ToFloat(static_cast<const uint16_t*>(elements)[index]);
+      std::transform(reinterpret_cast<const uint16_t*>(from),
+                     reinterpret_cast<const uint16_t*>(from) + head_dim, to, BF16ToFloat);
+      return;
     case KvDType::kInt8:
-      return static_cast<const int8_t*>(elements)[index] * rows.scales[row];
+      for (int d = 0; d < head_dim; ++d) to[d] = static_cast<int8_t>(from[d]) * rows.scales[row];
+      return;
+    case KvDType::kInt4:
+    case KvDType::kKivi2: {
+      const GroupRange* ranges = &rows.ranges[row * KvGroups(head_dim)];
+      for (int d = 0; d < head_dim; ++d) {
+        const GroupRange& range = ranges[d / kKvGroupChannels];
+        to[d] = RangeNumber(range.zero) + static_cast<uint8_t>(from[d]) * RangeNumber(range.scale);
+      }
+      HadamardRotate(to, head_dim);  // its own inverse
+      return;
+    }
   }
   HYDRANT_CHECK(false);
 }
@@ -160,6 +192,13 @@ void ReferenceKvStore::Store(const float* from, size_t row, Rows& rows) {
       return;
     case KvDType::kInt8:
       rows.scales[row] = QuantizeInt8(from, head_dim, static_cast<int8_t*>(to));
+      return;
+    case KvDType::kInt4:
+    case KvDType::kKivi2:
+      std::copy(from, from + head_dim, rotated_.begin());
+      HadamardRotate(rotated_.data(), head_dim);
+      QuantizeGroups(rotated_.data(), head_dim, kKvGroupChannels, rows.bits,
+                     static_cast<uint8_t*>(to), &rows.ranges[row * KvGroups(head_dim)]);
       return;
   }
 }

@@ -1,5 +1,6 @@
 // The oracle's KV memory, as plain as can be: arrays, each [layer][kv_head][block][slot], and for
-// keys and values [dim] below that, in the store's dtype; int8 has an array of scales beside each.
+// keys and values [dim] below that, in the store's dtype, a byte for each of the quantised ones;
+// those have an array of scales or ranges beside each.
 
 #ifndef HYDRANT_KERNELS_REFERENCE_KV_STORE_H_
 #define HYDRANT_KERNELS_REFERENCE_KV_STORE_H_
@@ -8,9 +9,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
+#include "kernels/group_range.h"
 #include "kernels/kv_store.h"
 
 namespace hydrant::kernels {
@@ -41,8 +44,9 @@ class ReferenceKvStore final : public KvStore {
 
   int32_t& position(size_t row) { return positions_[row]; }
   float& score(size_t row) { return scores_[row]; }
-  float key(size_t row, int dim) const { return Load(keys_, row, dim); }
-  float value(size_t row, int dim) const { return Load(values_, row, dim); }
+  // Writes [head_dim].
+  void LoadKey(size_t row, float* key) const { Load(keys_, row, key); }
+  void LoadValue(size_t row, float* value) const { Load(values_, row, value); }
   // key and value are [head_dim]; they are rounded to the store's dtype.
   void Write(size_t row, const float* key, const float* value, int32_t position);
   // Copies key, value, score and position.
@@ -55,12 +59,14 @@ class ReferenceKvStore final : public KvStore {
   // Keys or values.
   struct Rows {
     std::unique_ptr<void, Free> elements;
-    std::unique_ptr<float[], Free> scales;  // int8 only
+    std::unique_ptr<float[], Free> scales;       // int8: one a row
+    std::unique_ptr<GroupRange[], Free> ranges;  // int4, kivi2: one a group of a row
+    int bits = 0;                                // of a number
   };
 
   ReferenceKvStore(const KvGeometry& geometry, size_t rows);
   bool Allocate();
-  float Load(const Rows& rows, size_t row, int dim) const;
+  void Load(const Rows& rows, size_t row, float* to) const;
   void Store(const float* from, size_t row, Rows& rows);
 
   const size_t rows_;
@@ -68,6 +74,7 @@ class ReferenceKvStore final : public KvStore {
   Rows keys_, values_;
   std::unique_ptr<float[], Free> scores_;
   std::unique_ptr<int32_t[], Free> positions_;
+  std::vector<float> rotated_;  // scratch of Store, [head_dim]
 };
 
 }  // namespace hydrant::kernels

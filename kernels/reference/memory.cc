@@ -37,6 +37,7 @@ void ReferenceBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots
   activation_row_.resize(max_cols);
   activation_int8_.resize(max_cols);
   weights_.resize(max_slots);
+  stored_.resize(attention.head_dim);
   ranked_slots_.resize(max_slots);
   evicted_.resize(max_slots);
   evicted_row_.resize(2 * attention.head_dim);

@@ -76,6 +76,7 @@ class ReferenceBackend final : public Backend {
   std::vector<float> activation_row_;    // [max_cols]
   std::vector<int8_t> activation_int8_;  // [max_cols]
   std::vector<float> weights_;           // [max_slots]
+  std::vector<float> stored_;            // [head_dim], a key or value as it is read
   std::vector<int32_t> ranked_slots_;    // [max_slots]
   std::vector<bool> evicted_;            // [max_slots]
   std::vector<float> evicted_row_;       // [2, head_dim]

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "server/command_line.h"
 #include "server/commands/commands.h"
 #include "server/commands/generate_source.h"
+#include "server/request_flags.h"
 #include "server/signals.h"
 
 namespace hydrant::server {
@@ -34,34 +34,6 @@ struct GenerateOptions {
   std::optional<std::string> system;
   v1::GenerateRequest request;
 };
-
-// A flag whose field stays unset unless it is given.
-template <typename T, typename Set>
-CLI::Option* AddField(CLI::App& app, const std::string& name, Set set, const std::string& help) {
-  return app.add_option_function<T>(name, set, help)
-      ->type_name(std::is_floating_point_v<T> ? "FLOAT"
-                  : std::is_integral_v<T>     ? "INT"
-                                              : "TEXT");
-}
-
-void AddSamplingFlags(CLI::App& app, v1::SamplingParams& sampling) {
-  AddField<float>(
-      app, "--temperature", [&](float v) { sampling.set_temperature(v); }, "0 is greedy");
-  AddField<float>(
-      app, "--top_p", [&](float v) { sampling.set_top_p(v); }, "Nucleus, in (0, 1]");
-  AddField<int32_t>(
-      app, "--top_k", [&](int32_t v) { sampling.set_top_k(v); }, "The k most likely; 0: all");
-  AddField<float>(
-      app, "--min_p", [&](float v) { sampling.set_min_p(v); }, "Share of the best's probability");
-  AddField<float>(
-      app, "--repetition_penalty", [&](float v) { sampling.set_repetition_penalty(v); }, "1: none");
-  AddField<float>(
-      app, "--presence_penalty", [&](float v) { sampling.set_presence_penalty(v); }, "0: none");
-  AddField<float>(
-      app, "--frequency_penalty", [&](float v) { sampling.set_frequency_penalty(v); }, "0: none");
-  AddField<uint64_t>(
-      app, "--seed", [&](uint64_t v) { sampling.set_seed(v); }, "Makes sampling repeatable");
-}
 
 void AddStoppingFlags(CLI::App& app, v1::StoppingParams& stopping) {
   AddField<int32_t>(
@@ -90,31 +62,6 @@ void AddStoppingFlags(CLI::App& app, v1::StoppingParams& stopping) {
       "--ignore_eos", [&] { stopping.set_ignore_eos(true); }, "Goes on past the end of sequence");
 }
 
-void AddEvictionFlags(CLI::App& app, v1::EvictionParams& eviction) {
-  AddEvictionPolicy(
-      app,
-      [&](engine::EvictionPolicyKind policy) {
-        // The kinds are in the API's order, which starts with "unspecified".
-        eviction.set_policy(static_cast<v1::EvictionParams::Policy>(static_cast<int>(policy) + 1));
-      },
-      "full, window, streaming or h2o");
-  CLI::Option* tokens = AddField<int32_t>(
-      app, "--budget_tokens", [&](int32_t v) { eviction.set_budget_tokens(v); },
-      "Tokens the KV cache keeps");
-  AddField<float>(
-      app, "--budget_ratio", [&](float v) { eviction.set_budget_ratio(v); },
-      "The same as a share of prompt + max_tokens")
-      ->excludes(tokens);
-  AddField<int32_t>(
-      app, "--sink_tokens", [&](int32_t v) { eviction.set_sink_tokens(v); },
-      "First tokens that are always kept");
-  AddField<int32_t>(
-      app, "--recent_tokens", [&](int32_t v) { eviction.set_recent_tokens(v); },
-      "Newest tokens that are always kept");
-  app.add_flag_callback(
-      "--audit", [&] { eviction.set_audit(true); }, "Measures what the eviction loses");
-}
-
 std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& arguments) {
   GenerateOptions options;
   CLI::App app(
@@ -130,7 +77,10 @@ std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& argumen
   app.add_option("--system", options.system, "With --chat: the system's message before it")
       ->type_name("TEXT")
       ->needs("--chat");
-  AddSamplingFlags(app, *options.request.mutable_sampling());
+  v1::SamplingParams& sampling = *options.request.mutable_sampling();
+  AddSamplingFlags(app, sampling);
+  AddField<uint64_t>(
+      app, "--seed", [&](uint64_t v) { sampling.set_seed(v); }, "Makes sampling repeatable");
   AddStoppingFlags(app, *options.request.mutable_stopping());
   AddEvictionFlags(app, *options.request.mutable_eviction());
   if (const auto exit_code = ParseFlags(app, arguments)) return *exit_code;

@@ -89,8 +89,7 @@ absl::Status PrintKvCache(const ModelConfig& config, const InspectOptions& optio
   const int64_t bounded = std::min<int64_t>(length, int64_t{options.budget_tokens} + 1);
   std::printf("KV cache of %s: sequences of %d tokens that fit\n",
               FormatByteSize(options.kv_cache_bytes).c_str(), length);
-  for (kernels::KvDType dtype :
-       {kernels::KvDType::kF32, kernels::KvDType::kBF16, kernels::KvDType::kInt8}) {
+  for (const kernels::KvDType dtype : kernels::kKvDTypes) {
     kernels::KvGeometry geometry;
     geometry.layers = config.num_hidden_layers;
     geometry.kv_heads = config.num_key_value_heads;

@@ -96,8 +96,9 @@ void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {
       backend->Attention(a.batch, kShape, layer, a.qkv, *a.store, a.out);
     }
   }
-  const double bytes = 2.0 * kHeadDim * kernels::KvElementBytes(dtype) * kKvHeads * slots *
-                       kSequences * kLayers * static_cast<double>(state.iterations()) / 1e9;
+  const kernels::KvBits bits = kernels::KvBitsOf(dtype);
+  const double bytes = (bits.key + bits.value) / 8.0 * kHeadDim * kKvHeads * slots * kSequences *
+                       kLayers * static_cast<double>(state.iterations()) / 1e9;
   state.counters["GB/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsRate);
   state.counters["of_read"] = benchmark::Counter(bytes / g_peaks.read, benchmark::Counter::kIsRate);
 }
@@ -110,6 +111,8 @@ void BM_DecodeAttention(benchmark::State& state, kernels::KvDType dtype) {
 DECODE(bf16, kernels::KvDType::kBF16);
 DECODE(f32, kernels::KvDType::kF32);
 DECODE(int8, kernels::KvDType::kInt8);
+DECODE(int4, kernels::KvDType::kInt4);
+DECODE(kivi2, kernels::KvDType::kKivi2);
 
 // A whole prompt through one layer.
 void BM_PrefillAttention(benchmark::State& state, kernels::KvDType dtype) {
@@ -134,6 +137,8 @@ void BM_PrefillAttention(benchmark::State& state, kernels::KvDType dtype) {
 PREFILL(bf16, kernels::KvDType::kBF16);
 PREFILL(f32, kernels::KvDType::kF32);
 PREFILL(int8, kernels::KvDType::kInt8);
+PREFILL(int4, kernels::KvDType::kInt4);
+PREFILL(kivi2, kernels::KvDType::kKivi2);
 
 }  // namespace
 }  // namespace hydrant::bench

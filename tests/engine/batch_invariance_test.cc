@@ -75,7 +75,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::pair{kernels::WeightDType::kF32, kernels::KvDType::kF32},
                       std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kBF16},
                       std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16},
-                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt8}));
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt8},
+                      std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kInt4},
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt4},
+                      std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kKivi2}));
 
 }  // namespace
 }  // namespace hydrant::engine

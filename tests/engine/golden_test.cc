@@ -172,8 +172,7 @@ TEST_P(GoldenTraceTest, EvictionTracesInAMixedBatchOf16) {
 }
 
 TEST_P(GoldenTraceTest, ABudgetOfTheLengthIsBitIdenticalToFullInEveryKvDType) {
-  for (const kernels::KvDType dtype :
-       {kernels::KvDType::kF32, kernels::KvDType::kBF16, kernels::KvDType::kInt8}) {
+  for (const kernels::KvDType dtype : kernels::kKvDTypes) {
     SCOPED_TRACE(kernels::KvDTypeName(dtype));
     LoadedModel loaded(folder_, MakeBackend(GetParam().backend), kernels::WeightDType::kF32, dtype,
                        kMaxRows, 8192);

@@ -65,7 +65,7 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
     matrices.push_back(*std::move(packed));
   }
   std::vector<std::unique_ptr<KvStore>> stores;
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
+  for (const KvDType dtype : kKvDTypes) {
     auto kv = backend->CreateKvStore({kLayers, 2, 32, dtype, kBlocks, {0, 9}});
     ASSERT_TRUE(kv.ok());
     (*kv)->Prefault(0, kBlocks);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <iterator>
 
 #include "tests/kernels/kv_driver.h"
 #include "tests/kernels/naive_attention.h"
@@ -26,7 +26,7 @@ std::vector<KvShape> ManyShapes() {
       shape.kv_heads = h.kv_heads;
       shape.head_dim = head_dim;
       shape.windows = {0, 7};
-      shape.dtype = std::array{KvDType::kF32, KvDType::kBF16, KvDType::kInt8}[shapes.size() % 3];
+      shape.dtype = kKvDTypes[shapes.size() % std::size(kKvDTypes)];
       // Rotation rounds differently on each backend, and coarse numbers make a step of that: where
       // K is coarse, compare without; where it is f32, also with a part of the head rotated.
       if (shape.dtype != KvDType::kF32) shape.rope_base = 0.0f;
@@ -79,7 +79,11 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
   for (KvShape shape : {KvShape{}, KvShape{6, 2, 80, 2, KvDType::kF32, {9, 0}, 40},
                         KvShape{9, 3, 64, 1, KvDType::kBF16, {}, -1, 0.0f},
                         KvShape{9, 3, 64, 1, KvDType::kInt8, {}, -1, 0.0f},
-                        KvShape{2, 1, 21, 2, KvDType::kInt8, {0, 9}, 0}}) {
+                        KvShape{2, 1, 21, 2, KvDType::kInt8, {0, 9}, 0},
+                        KvShape{9, 3, 64, 1, KvDType::kInt4, {}, -1, 0.0f},
+                        KvShape{2, 1, 21, 2, KvDType::kInt4, {0, 9}, 0},
+                        KvShape{4, 2, 80, 1, KvDType::kKivi2, {}, -1, 0.0f},
+                        KvShape{2, 2, 6, 1, KvDType::kKivi2, {7}, 0}}) {
     SCOPED_TRACE(Describe(shape));
     constexpr int kRows = 37;
     KvDriver driver(MakeBackend(GetParam()), shape);
@@ -106,7 +110,7 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
           ASSERT_EQ(held[i].position, i);
           ASSERT_NEAR(held[i].score, token.score, 2e-5 * (1.0 + token.score));
           ExpectClose(held[i].key, token.key, 1e-6);
-          ExpectClose(held[i].value, token.value, 0.0);
+          ExpectClose(held[i].value, token.value, KvIsGrouped(shape.dtype) ? 1e-6 : 0.0);
         }
       }
     }
@@ -146,40 +150,51 @@ TEST_P(AttentionMatchTest, MatchesTheReferenceInBF16WithRotation) {
   }
 }
 
-TEST_P(AttentionMatchTest, MatchesTheReferenceInInt8WithRotation) {
-  KvShape shape{6, 2, 64};
-  shape.dtype = KvDType::kInt8;
-  KvDriver reference(CreateReferenceBackend(), shape);
-  KvDriver driver(MakeBackend(GetParam()), shape);
-  const std::vector<std::vector<float>> expected = RunRagged(reference);
-  const std::vector<std::vector<float>> actual = RunRagged(driver);
-  for (size_t i = 0; i < actual.size(); ++i) ExpectClose(actual[i], expected[i], 0x1p-7);
-  for (int sequence = 0; sequence < 4; ++sequence) {
-    ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), 0x1p-6);
+TEST_P(AttentionMatchTest, MatchesTheReferenceInQuantisedDTypesWithRotation) {
+  for (const KvDType dtype : {KvDType::kInt8, KvDType::kInt4, KvDType::kKivi2}) {
+    SCOPED_TRACE(KvDTypeName(dtype));
+    KvShape shape{6, 2, 64};
+    shape.dtype = dtype;
+    const double step = std::ldexp(1.0, 1 - KvBitsOf(dtype).key);
+    KvDriver reference(CreateReferenceBackend(), shape);
+    KvDriver driver(MakeBackend(GetParam()), shape);
+    const std::vector<std::vector<float>> expected = RunRagged(reference);
+    const std::vector<std::vector<float>> actual = RunRagged(driver);
+    for (size_t i = 0; i < actual.size(); ++i) ExpectClose(actual[i], expected[i], step);
+    for (int sequence = 0; sequence < 4; ++sequence) {
+      ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), 2 * step);
+    }
   }
 }
 
-// Rounding to int8 costs little: keys and values are spread evenly, so their error is 1 / (127
-// sqrt(3)) or 0.5 % of their size, and the softmax turns the keys' into about as much again.
-TEST_P(BackendAttentionTest, Int8IsCloseToF32) {
+// int8: keys and values are spread evenly, so their error is 1 / (127 sqrt(3)) or 0.5 % of their
+// size, and the softmax turns the keys' into about as much again. int4 and kivi2: a group's range
+// is about 4.2 times the spread of its rotated numbers, so that the values' error is 4.2 / (15
+// sqrt(12)) or 8 % of their size, and 4.2 / (3 sqrt(12)) or 40 %.
+TEST_P(BackendAttentionTest, QuantisedDTypesAreAsCloseToF32AsTheirSteps) {
   KvShape shape{6, 2, 64, 1};
   KvDriver exact(MakeBackend(GetParam()), shape);
-  shape.dtype = KvDType::kInt8;
-  KvDriver rounded(MakeBackend(GetParam()), shape);
-  for (KvDriver* driver : {&exact, &rounded}) driver->Add(8);
+  exact.Add(8);
   const std::vector<float> expected = exact.Pass({0, 200});
-  const std::vector<float> actual = rounded.Pass({0, 200});
-  double error = 0.0, size = 0.0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += std::pow(actual[i] - expected[i], 2.0);
-    size += std::pow(expected[i], 2.0);
+  for (const auto& [dtype, bound] :
+       {std::pair{KvDType::kInt8, 0.015}, {KvDType::kInt4, 0.1}, {KvDType::kKivi2, 0.5}}) {
+    SCOPED_TRACE(KvDTypeName(dtype));
+    shape.dtype = dtype;
+    KvDriver rounded(MakeBackend(GetParam()), shape);
+    rounded.Add(8);
+    const std::vector<float> actual = rounded.Pass({0, 200});
+    double error = 0.0, size = 0.0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      error += std::pow(actual[i] - expected[i], 2.0);
+      size += std::pow(expected[i], 2.0);
+    }
+    EXPECT_GT(std::sqrt(error / size), bound / 10);
+    EXPECT_LT(std::sqrt(error / size), bound);
   }
-  EXPECT_GT(error, 0.0);
-  EXPECT_LT(std::sqrt(error / size), 0.015);
 }
 
 TEST_P(AttentionMatchTest, MatchesTheReferenceOverLongSequences) {
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
+  for (const KvDType dtype : kKvDTypes) {
     KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
     shape.max_rows = 530;
     KvDriver reference(CreateReferenceBackend(), shape);

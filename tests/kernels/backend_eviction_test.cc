@@ -197,7 +197,7 @@ TEST_P(BackendEvictionTest, HeadsAndSequencesChooseTheirOwnVictims) {
 }
 
 TEST_P(BackendEvictionTest, ABudgetOfTheLengthIsBitIdenticalToFull) {
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
+  for (const KvDType dtype : kKvDTypes) {
     SCOPED_TRACE(KvDTypeName(dtype));
     const KvShape shape{6, 2, 64, 2, dtype};
     KvDriver full(MakeBackend(GetParam()), shape), bounded(MakeBackend(GetParam()), shape);

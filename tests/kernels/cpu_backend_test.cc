@@ -72,11 +72,28 @@ TEST(CpuKvStore, CountsTheBytesOfABlock) {
   EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kBF16, 10, {}}), slots * (2 * 64 * 2 + 8));
   EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kF32, 10, {}}), slots * (2 * 64 * 4 + 8));
   EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kInt8, 10, {}}), slots * (2 * (64 + 4) + 8));
+  // Keys of 6 and 4 bits, values of 4 and 2, and two ranges of four bytes for each.
+  EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kInt4, 10, {}}),
+            slots * (48 + 32 + 2 * 8 + 8));
+  EXPECT_EQ(backend->KvBlockBytes({2, 3, 64, KvDType::kKivi2, 10, {}}),
+            slots * (32 + 16 + 2 * 8 + 8));
 }
 
-// Rounded as int8 rounds; the other dtypes hold small whole numbers exactly.
-std::vector<float> AsStored(const float* elements, int head_dim, KvDType dtype) {
+// Rounded as the quantised dtypes round, to `bits`; the others hold small whole numbers exactly.
+std::vector<float> AsStored(const float* elements, int head_dim, KvDType dtype, int bits) {
   std::vector<float> stored(elements, elements + head_dim);
+  if (KvIsGrouped(dtype)) {
+    std::vector<uint8_t> levels(head_dim);
+    std::vector<GroupRange> ranges(KvGroups(head_dim));
+    HadamardRotate(stored.data(), head_dim);
+    QuantizeGroups(stored.data(), head_dim, kKvGroupChannels, bits, levels.data(), ranges.data());
+    for (int d = 0; d < head_dim; ++d) {
+      const GroupRange& range = ranges[d / kKvGroupChannels];
+      stored[d] = RangeNumber(range.zero) + levels[d] * RangeNumber(range.scale);
+    }
+    HadamardRotate(stored.data(), head_dim);
+    return stored;
+  }
   if (dtype != KvDType::kInt8) return stored;
   std::vector<int8_t> values(head_dim);
   const float scale = QuantizeInt8(elements, head_dim, values.data());
@@ -85,8 +102,8 @@ std::vector<float> AsStored(const float* elements, int head_dim, KvDType dtype) 
 }
 
 TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
-  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
-    for (const int head_dim : {1, 7, 8, 16, 80}) {
+  for (const KvDType dtype : kKvDTypes) {
+    for (const int head_dim : {1, 7, 8, 16, 64, 80}) {
       SCOPED_TRACE(head_dim);
       const KvGeometry geometry{2, 2, head_dim, dtype, 5, {}};
       auto backend = *CreateCpuBackend({.threads = 1, .isa = "portable"});
@@ -95,6 +112,7 @@ TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
       cpu::CpuKvStore store(geometry);
       std::vector<float> rows(40 * 6 * head_dim);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 251);
+      const std::vector<float> original = rows;
       const std::vector<int32_t> blocks = {4, 0, 2};
       Batch batch;
       batch.token_ids.resize(40);
@@ -111,9 +129,9 @@ TEST(CpuKvStore, PrefaultingAndMovingKeepWhatIsStored) {
         const int expected = token == 2 ? 39 : token;
         EXPECT_EQ(store.Position(1, 1, slot), expected);
         store.ReadKeyValue(1, 1, slot, key.data(), value.data());
-        const float* row = rows.data() + expected * 6 * head_dim;
-        ASSERT_EQ(key, AsStored(row + 3 * head_dim, head_dim, dtype));
-        ASSERT_EQ(value, AsStored(row + 5 * head_dim, head_dim, dtype));
+        const float* row = original.data() + expected * 6 * head_dim;
+        ASSERT_EQ(key, AsStored(row + 3 * head_dim, head_dim, dtype, KvBitsOf(dtype).key));
+        ASSERT_EQ(value, AsStored(row + 5 * head_dim, head_dim, dtype, KvBitsOf(dtype).value));
       }
     }
   }

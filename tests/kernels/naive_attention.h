@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
+#include "kernels/quantization.h"
 #include "tests/kernels/kv_driver.h"
 
 namespace hydrant::kernels {
@@ -42,6 +43,10 @@ class NaiveSequence {
       for (std::vector<double>* stored : {&token.key, &token.value}) {
         for (double& element : *stored) element = Multiplied(element);
         if (shape_.dtype == KvDType::kInt8) RoundToInt8(*stored);
+      }
+      if (KvIsGrouped(shape_.dtype)) {
+        RoundRotated(token.key, KvBitsOf(shape_.dtype).key);
+        RoundRotated(token.value, KvBitsOf(shape_.dtype).value);
       }
       tokens(layer, head).push_back(std::move(token));
       for (int g = 0; g < group; ++g) {
@@ -101,6 +106,32 @@ class NaiveSequence {
     if (largest == 0.0f) return;
     const float steps = 127.0f / largest, step = largest / 127.0f;
     for (double& x : elements) x = std::nearbyint(static_cast<float>(x) * steps) * step;
+  }
+
+  // Each 32 rotated elements to the nearest of 2^bits numbers that span them.
+  static void RoundRotated(std::vector<double>& elements, int bits) {
+    std::vector<float> rotated(elements.begin(), elements.end());
+    HadamardRotate(rotated.data(), rotated.size());
+    for (size_t begin = 0; begin < rotated.size(); begin += 32) {
+      const auto first = rotated.begin() + begin;
+      const auto last = rotated.begin() + std::min(begin + 32, rotated.size());
+      const float zero = BF16Beside(*std::min_element(first, last), -INFINITY);
+      const float span = *std::max_element(first, last) - zero;
+      const float step = BF16Beside(span * (1.0f / ((1 << bits) - 1)), INFINITY);
+      if (step == 0.0f) continue;
+      for (auto x = first; x != last; ++x) {
+        *x = zero + std::nearbyint((*x - zero) * (1.0f / step)) * step;
+      }
+    }
+    HadamardRotate(rotated.data(), rotated.size());
+    elements.assign(rotated.begin(), rotated.end());
+  }
+
+  // The nearest bf16 number on that side of x.
+  static float BF16Beside(float x, float side) {
+    float y = x;
+    while (RoundToBF16(y) != y) y = std::nextafter(y, side);
+    return y;
   }
 
   KvShape shape_;

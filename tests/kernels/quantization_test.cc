@@ -78,5 +78,52 @@ TEST(QuantizeInt8, StaysInRangeForAnyInput) {
   }
 }
 
+TEST(QuantizeGroups, SpansEachGroupWithItsLevels) {
+  const std::vector<float> row = {-1.0f, 0.5f, 2.0f, 0.0f, 7.0f, 7.0f};
+  std::vector<uint8_t> levels(6);
+  std::vector<GroupRange> ranges(2);
+  QuantizeGroups(row.data(), 6, 4, 2, levels.data(), ranges.data());
+  EXPECT_EQ(levels, (std::vector<uint8_t>{0, 2, 3, 1, 0, 0}));  // 0.5 lies at 1.5: to even
+  EXPECT_EQ(RangeNumber(ranges[0].zero), -1.0f);
+  EXPECT_EQ(RangeNumber(ranges[0].scale), 1.0f);
+  EXPECT_EQ(RangeNumber(ranges[1].zero), 7.0f);
+  EXPECT_EQ(RangeNumber(ranges[1].scale), 0.0f);
+}
+
+// The range covers every number, also where bf16 cannot hold its ends, so none is clipped.
+TEST(QuantizeGroups, IsWithinHalfAStep) {
+  for (const int bits : {2, 4, 6, 8}) {
+    for (const float offset : {0.0f, 100.0f, -100.0f}) {
+      std::vector<float> row = RandomValues(bits, 70);
+      for (float& x : row) x += offset;
+      std::vector<uint8_t> levels(70);
+      std::vector<GroupRange> ranges(3);
+      QuantizeGroups(row.data(), 70, 32, bits, levels.data(), ranges.data());
+      for (int i = 0; i < 70; ++i) {
+        const float step = RangeNumber(ranges[i / 32].scale);
+        ASSERT_LT(levels[i], 1 << bits);
+        ASSERT_NEAR(RangeNumber(ranges[i / 32].zero) + levels[i] * step, row[i],
+                    0.5f * step + 1e-4f)
+            << bits << " bits, number " << i;
+      }
+    }
+  }
+}
+
+TEST(QuantizeGroups, StaysInRangeForAnyInput) {
+  const float huge = std::numeric_limits<float>::max();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float x : {huge, -huge, infinity, -infinity, nan, 1e-45f, -0.0f}) {
+    for (const float y : {huge, -huge, infinity, nan, 0.0f}) {
+      const float row[] = {x, y, 1.0f};
+      uint8_t levels[3];
+      GroupRange range;
+      QuantizeGroups(row, 3, 3, 2, levels, &range);
+      for (const uint8_t level : levels) EXPECT_LE(level, 3);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hydrant::kernels

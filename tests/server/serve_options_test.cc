@@ -97,8 +97,7 @@ TEST(ServeOptionsTest, EveryFlag) {
 }
 
 TEST(ServeOptionsTest, EveryKvDType) {
-  for (const kernels::KvDType dtype :
-       {kernels::KvDType::kF32, kernels::KvDType::kBF16, kernels::KvDType::kInt8}) {
+  for (const kernels::KvDType dtype : kernels::kKvDTypes) {
     const std::string name(kernels::KvDTypeName(dtype));
     EXPECT_EQ(Parse({"--model=m", "--kv_cache_dtype=" + name}).engine.kv_dtype, dtype) << name;
   }

@@ -9,13 +9,16 @@
 //   bf16  keys [head_dim / 2][16][2], values [8][padded][2]   a pair a step, along the reduction
 //   int8  as f32, one byte an element; between keys and values the f32 scales: [16] of the keys,
 //         then [16] of the values
+//   int4, kivi2  see grouped.h; levels become numbers when they are loaded
 // where padded is head_dim rounded up to 16; an odd head_dim is padded with zeros for bf16.
 
 #ifndef HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
 #define HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
 
 #include "kernels/cpu/isa/bf16_pairs.h"
+#include "kernels/cpu/isa/grouped.h"
 #include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/isa/quantize.h"
 #include "kernels/cpu/isa/simd.h"
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
@@ -38,6 +41,7 @@ inline constexpr int kPrefetchBlocks = 8;
 //   kLaneBytes     of a lane of a vector, as it is stored
 //   kScaled        whether keys and values have scales. A key's multiplies its score, a value's the
 //                  probability: the elements are multiplied as they are
+//   kGrouped       whether elements are levels in the ranges of their groups, of rotated heads
 //   kNarrow        whether probabilities are stored as operands, beside the f32 ones
 //   kKeyBlocks     blocks whose scores are accumulated together
 //   kValueVectors  vectors of outputs that are accumulated together
@@ -47,6 +51,7 @@ struct F32Kv {
   static constexpr int kPerStep = 1;
   static constexpr int kLaneBytes = 4;
   static constexpr bool kScaled = false;
+  static constexpr bool kGrouped = false;
   static constexpr bool kNarrow = false;
   static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
   static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
@@ -64,6 +69,7 @@ struct BF16Kv {
   static constexpr int kPerStep = 2;
   static constexpr int kLaneBytes = 4;
   static constexpr bool kScaled = false;
+  static constexpr bool kGrouped = false;
   static constexpr bool kNarrow = true;
   static constexpr bool kPaired = sizeof(Operand) == 2;  // a pair takes one register, not two
   static constexpr int kKeyBlocks = kPaired ? 4 : kParts == 1 ? 3 : 1;
@@ -81,6 +87,7 @@ struct Int8Kv {
   static constexpr int kPerStep = 1;
   static constexpr int kLaneBytes = 1;
   static constexpr bool kScaled = true;
+  static constexpr bool kGrouped = false;
   static constexpr bool kNarrow = true;
   static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
   static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
@@ -91,12 +98,64 @@ struct Int8Kv {
   HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
 };
 
+// Of int4 and kivi2.
+template <int kKeyBitsOf, int kValueBitsOf>
+struct GroupedKv {
+  typedef F16 Vector;
+  typedef float Operand;
+  static constexpr int kPerStep = 1;
+  static constexpr int kLaneBytes = 1;
+  static constexpr bool kScaled = false;
+  static constexpr bool kGrouped = true;
+  static constexpr int kKeyBits = kKeyBitsOf;
+  static constexpr int kValueBits = kValueBitsOf;
+  static constexpr bool kNarrow = false;
+  static constexpr int kKeyBlocks = kParts == 1 ? 2 : 1;
+  static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
+  // Channels whose keys are unpacked together, and the bytes of a slot that hold them.
+  static constexpr int kKeyUnit = kKeyBits == 4 ? 2 : 4;
+  static constexpr int kKeyUnitBytes = kKeyBits == 4 ? 1 : 3;
+  static constexpr int kValuesPerByte = 8 / kValueBits;
+  HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
+  HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
+  HYDRANT_INLINE Vector First(Vector v) { return v; }
+  HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
+  // The levels of a unit's channels, of 16 slots.
+  HYDRANT_INLINE void LoadKeys(const uint8_t* from, I16 (&levels)[kKeyUnit]) {
+    if constexpr (kKeyBits == 4) {
+      const I16 bytes = LoadI8(from);
+      levels[0] = bytes & SetI(15);
+      levels[1] = ShiftRightLogical<4>(bytes) & SetI(15);
+    } else {
+      levels[3] = ZeroI();
+      HYDRANT_UNROLL for (int part = 0; part < 3; ++part) {
+        const I16 bytes = LoadI8(from + part * kSlots);
+        levels[part] = bytes & SetI(63);
+        const I16 upper = ShiftRightLogical<6>(bytes) & SetI(3);
+        levels[3] = levels[3] | (part == 0   ? upper
+                                 : part == 1 ? ShiftLeft<2>(upper)
+                                             : ShiftLeft<4>(upper));
+      }
+    }
+  }
+  // 16 channels of one slot's value, from `column` on; `from` is where the slot's bytes begin.
+  HYDRANT_INLINE Vector LoadValues(const uint8_t* from, const uint8_t* ranges, int64_t column) {
+    const int64_t vector = column / kLanes;
+    const int shift = static_cast<int>(vector % kValuesPerByte) * kValueBits;
+    const I16 level = ShiftRight(LoadI8(from + vector / kValuesPerByte * kLanes), shift) &
+                      SetI((1 << kValueBits) - 1);
+    GroupRange range;
+    __builtin_memcpy(&range, ranges + column / kKvGroup * sizeof(range), sizeof(range));
+    return Fma(ToFloat(level), SetF(RangeNumber(range.scale)), SetF(RangeNumber(range.zero)));
+  }
+};
+
 // The scales of the 16 keys of block `b` of the sequence, and of its values.
 HYDRANT_INLINE F16 KeyScales(const StripArgs& args, int64_t b) {
-  return LoadF(args.kv + args.blocks[b] * args.block_bytes + args.head_dim * kSlots);
+  return LoadF(args.kv + args.blocks[b] * args.block_bytes + args.at.key_scales);
 }
 HYDRANT_INLINE F16 ValueScales(const StripArgs& args, int64_t b) {
-  return LoadF(args.kv + args.blocks[b] * args.block_bytes + (args.head_dim + 4) * kSlots);
+  return LoadF(args.kv + args.blocks[b] * args.block_bytes + args.at.value_scales);
 }
 
 // Whether the vector at `index` of a run is the first in its line of the cache.
@@ -113,6 +172,11 @@ HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
   for (int r = 0; r < args.count; ++r) {
     typename Kv::Operand* to = queries + r * padded;
     int64_t d = 0;
+    if constexpr (Kv::kGrouped) {
+      for (; d < padded; d += kLanes) StoreF(to + d, ZeroF());
+      RotateHead(args, args.query[r], to);
+      continue;
+    }
     for (; d + kLanes <= args.head_dim; d += kLanes) Kv::Store(to + d, LoadF(args.query[r] + d));
     if (d < args.head_dim) {
       Kv::Store(to + d, LoadPartial(args.query[r] + d, args.head_dim - d));
@@ -130,13 +194,79 @@ HYDRANT_INLINE F16 Mask(const StripArgs& args, int r, int64_t slot, const int32_
   return Select(visible, score, SetF(-__builtin_inff()));
 }
 
+// sum[r][j] grows by the products of query r with the 16 keys of block j, channels in order.
+// `ahead` are the blocks to ask for.
+template <typename Kv, int kRows>
+HYDRANT_INLINE void AddDots(const StripArgs& args, int64_t padded,
+                            const typename Kv::Operand* queries, const uint8_t* const* keys,
+                            const uint8_t* const* ahead, F16 (&sum)[kRows][Kv::kKeyBlocks]) {
+  constexpr int kKeyBlocks = Kv::kKeyBlocks;
+  const int64_t steps = (args.head_dim + Kv::kPerStep - 1) / Kv::kPerStep;
+  for (int64_t step = 0; step < steps; ++step) {
+    typename Kv::Vector key[kKeyBlocks];
+    HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+      const int64_t at = step * kLanes * Kv::kLaneBytes;
+      key[j] = Kv::Load(keys[j] + at);
+      if constexpr (kRows <= kPrefetchStripRows) {
+        if (BeginsLine<Kv>(step)) __builtin_prefetch(ahead[j] + at);
+      }
+    }
+    HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+      const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep);
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+        sum[r][j] = Kv::Dot(key[j], query, sum[r][j]);
+      }
+    }
+  }
+}
+
+// The same for grouped keys.
+template <typename Kv, int kRows>
+HYDRANT_INLINE void AddGroupedDots(const StripArgs& args, int64_t padded, const float* queries,
+                                   const uint8_t* const* keys, const uint8_t* const* ahead,
+                                   F16 (&sum)[kRows][Kv::kKeyBlocks]) {
+  constexpr int kKeyBlocks = Kv::kKeyBlocks;
+  constexpr int kUnit = Kv::kKeyUnit;
+  for (int64_t begin = 0; begin < args.head_dim; begin += kKvGroup) {
+    const int64_t left = args.head_dim - begin;
+    const int64_t units = ((left < kKvGroup ? left : kKvGroup) + kUnit - 1) / kUnit;
+    F16 scale[kKeyBlocks], zero[kKeyBlocks];
+    HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+      const uint8_t* range = keys[j] + args.at.key_scales + begin / kKvGroup * 4 * kSlots;
+      scale[j] = LoadBF16(range);
+      zero[j] = LoadBF16(range + 2 * kSlots);
+    }
+    for (int64_t unit = 0; unit < units; ++unit) {
+      const int64_t channel = begin + unit * kUnit;
+      const int64_t at = channel / kUnit * Kv::kKeyUnitBytes * kSlots;
+      I16 levels[kKeyBlocks][kUnit];
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+        Kv::LoadKeys(keys[j] + at, levels[j]);
+        if constexpr (kRows <= kPrefetchStripRows) __builtin_prefetch(ahead[j] + at);
+      }
+      // Channels past the head's end meet queries of 0.
+      HYDRANT_UNROLL for (int u = 0; u < kUnit; ++u) {
+        F16 key[kKeyBlocks];
+        HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+          key[j] = Fma(ToFloat(levels[j][u]), scale[j], zero[j]);
+        }
+        HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+          const F16 query = SetF(queries[r * padded + channel + u]);
+          HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+            sum[r][j] = Fma(key[j], query, sum[r][j]);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Scaled scores of all slots into args.probabilities, the largest of each row into `largest`.
 template <typename Kv, int kRows>
 HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
                            const typename Kv::Operand* queries, F16* largest) {
   constexpr int kKeyBlocks = Kv::kKeyBlocks;
   const int64_t blocks = (args.limit[kRows - 1] + kSlots - 1) / kSlots;
-  const int64_t steps = (args.head_dim + Kv::kPerStep - 1) / Kv::kPerStep;
   const F16 scale = SetF(args.scale);
   F16 most[kRows];
   HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) most[r] = SetF(-__builtin_inff());
@@ -153,21 +283,10 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
     HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
       HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) sum[r][j] = ZeroF();
     }
-    for (int64_t step = 0; step < steps; ++step) {
-      typename Kv::Vector key[kKeyBlocks];
-      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
-        const int64_t at = step * kLanes * Kv::kLaneBytes;
-        key[j] = Kv::Load(keys[j] + at);
-        if constexpr (kRows <= kPrefetchStripRows) {
-          if (BeginsLine<Kv>(step)) __builtin_prefetch(ahead[j] + at);
-        }
-      }
-      HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
-        const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep);
-        HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
-          sum[r][j] = Kv::Dot(key[j], query, sum[r][j]);
-        }
-      }
+    if constexpr (Kv::kGrouped) {
+      AddGroupedDots<Kv, kRows>(args, padded, queries, keys, ahead, sum);
+    } else {
+      AddDots<Kv, kRows>(args, padded, queries, keys, ahead, sum);
     }
     const bool whole = (b + kKeyBlocks) * kSlots <= args.limit[0] && args.positions == nullptr;
     HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -226,13 +345,32 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
   }
 }
 
+// Bytes from a step's values to the next's.
+template <typename Kv>
+HYDRANT_INLINE int64_t ValueStepBytes(int64_t head_dim) {
+  if constexpr (Kv::kGrouped) return ValueSlotBytes(head_dim, Kv::kValueBits);
+  return PadHeadDim(head_dim) * Kv::kLaneBytes;
+}
+
+// The values of a step of `block`, 16 columns from `column` on. `step_bytes` is ValueStepBytes.
+template <typename Kv>
+HYDRANT_INLINE typename Kv::Vector LoadValue(const StripArgs& args, const uint8_t* block,
+                                             int64_t step, int64_t step_bytes, int64_t column) {
+  const uint8_t* from = block + args.at.values + step * step_bytes;
+  if constexpr (Kv::kGrouped) {
+    const int64_t range_bytes = (args.head_dim + kKvGroup - 1) / kKvGroup * sizeof(GroupRange);
+    return Kv::LoadValues(from, block + args.at.value_scales + step * range_bytes, column);
+  } else {
+    return Kv::Load(from + column * Kv::kLaneBytes);
+  }
+}
+
 // kVectors * 16 outputs from `column` on.
 template <typename Kv, int kRows, int kVectors>
 static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args, int64_t column) {
   constexpr int kSteps = kSlots / Kv::kPerStep;  // of a block
   constexpr int kVectorBytes = kLanes * Kv::kLaneBytes;
-  const int64_t step_bytes = PadHeadDim(args.head_dim) * Kv::kLaneBytes;
-  const uint8_t* values = args.kv + args.value_offset + column * Kv::kLaneBytes;
+  const int64_t step_bytes = ValueStepBytes<Kv>(args.head_dim);
   const typename Kv::Operand* probabilities =
       Kv::kNarrow ? static_cast<const typename Kv::Operand*>(args.narrow)
                   : reinterpret_cast<const typename Kv::Operand*>(args.probabilities);
@@ -245,20 +383,20 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
   const int64_t common = args.limit[0] / Kv::kPerStep;
   for (int64_t step = 0; step < common; step += kSteps) {
     const int64_t block = step / kSteps;
-    const uint8_t* from = values + args.blocks[block] * args.block_bytes;
+    const uint8_t* from = args.kv + args.blocks[block] * args.block_bytes;
     const int64_t next = block + kPrefetchBlocks < blocks ? block + kPrefetchBlocks : blocks - 1;
-    const uint8_t* ahead = values + args.blocks[next] * args.block_bytes;
+    const uint8_t* ahead = args.kv + args.blocks[next] * args.block_bytes + args.at.values;
+    if constexpr (!Kv::kGrouped) ahead += column * Kv::kLaneBytes;
     const int64_t steps = common - step < kSteps ? common - step : kSteps;
     const typename Kv::Operand* p = probabilities + step * Kv::kPerStep;
     for (int64_t t = 0; t < steps; ++t) {
       typename Kv::Vector value[kVectors];
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-        value[n] = Kv::Load(from + n * kVectorBytes);
+        value[n] = LoadValue<Kv>(args, from, t, step_bytes, column + n * kLanes);
         if constexpr (kRows <= kPrefetchStripRows) {
           if (BeginsLine<Kv>(n)) __builtin_prefetch(ahead + n * kVectorBytes);
         }
       }
-      from += step_bytes;
       ahead += step_bytes;
       HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
         const auto weight = Kv::Broadcast(p + r * args.stride + t * Kv::kPerStep);
@@ -274,12 +412,11 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
     const typename Kv::Operand* p = probabilities + r * args.stride;
     const int64_t steps = (args.limit[r] + Kv::kPerStep - 1) / Kv::kPerStep;
     for (int64_t step = common; step < steps; ++step) {
-      const uint8_t* from =
-          values + args.blocks[step / kSteps] * args.block_bytes + step % kSteps * step_bytes;
+      const uint8_t* from = args.kv + args.blocks[step / kSteps] * args.block_bytes;
       const bool half = (step + 1) * Kv::kPerStep > args.limit[r];
       const auto weight = Kv::Broadcast(p + step * Kv::kPerStep);
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-        auto value = Kv::Load(from + n * kVectorBytes);
+        auto value = LoadValue<Kv>(args, from, step % kSteps, step_bytes, column + n * kLanes);
         if (half) value = Kv::First(value);
         sum[r][n] = Kv::Dot(value, weight, sum[r][n]);
       }
@@ -307,6 +444,9 @@ HYDRANT_INLINE void AttendValuesRows(const StripArgs& args) {
     AttendValuesColumns<Kv, kRows, kValueVectors>(args, column);
   }
   for (; column < padded; column += kLanes) AttendValuesColumns<Kv, kRows, 1>(args, column);
+  if constexpr (Kv::kGrouped) {
+    for (int r = 0; r < kRows; ++r) RotateHead(args, args.out[r], args.out[r]);
+  }
 }
 
 template <typename Kv, int kRows = kStripRows>

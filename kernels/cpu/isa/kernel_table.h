@@ -12,6 +12,9 @@ namespace hydrant::kernels::cpu {
 // value loads between.
 inline constexpr int kMaxStripRows = 8;
 
+// Of KvDType, in whose order the kernels stand.
+inline constexpr int kKvDTypeCount = 5;
+
 // y = x W^T for one packed matrix. Weights lie in tiles of KernelTable::tile_rows output rows:
 //   f32   [cols][tile_rows]
 //   bf16  [cols / 2][tile_rows][2], cols rounded up to even
@@ -34,13 +37,23 @@ struct LinearArgs {
   bool use_amx;      // int8: allowed; x has rows to the next multiple of 16
 };
 
+// Where a block of one layer and KV head has what, in bytes from its begin; its keys come first.
+// The layouts are described in attention.h.
+struct BlockOffsets {
+  int64_t key_scales;
+  int64_t values;
+  int64_t value_scales;
+};
+
 // One pass over a sequence's slots for up to kMaxStripRows query rows of one layer and KV head.
 struct StripArgs {
-  const uint8_t* kv;      // the layer and head's blocks
-  int64_t block_bytes;    // from a block to the next
-  int64_t value_offset;   // of the values in a block
+  const uint8_t* kv;    // the layer and head's blocks
+  int64_t block_bytes;  // from a block to the next
+  BlockOffsets at;
   const int32_t* blocks;  // block ids of the sequence
   int32_t head_dim;
+  int32_t hadamard_block;    // of HadamardRotate(head_dim): quantization.h
+  float hadamard_normalise;  // 1 / sqrt(hadamard_block)
   float scale;
   int32_t count;  // query rows
   const float* query[kMaxStripRows];
@@ -68,6 +81,18 @@ struct EvictedArgs {
   uint64_t offset;  // of the layer and head's strip in a block
   int32_t count;    // keys, at least 1
   bool windowed;    // rows see from StripArgs::first_visible on
+};
+
+// One token's key and value on their way into a slot. They may be rotated where they lie.
+struct SlotArgs {
+  float* key;  // [head_dim]
+  float* value;
+  int32_t head_dim;
+  int32_t hadamard_block;
+  float hadamard_normalise;
+  uint8_t* block;
+  BlockOffsets at;
+  int32_t place;  // of the slot in its block
 };
 
 struct VictimArgs {
@@ -105,12 +130,8 @@ struct KernelTable {
                       int64_t row_begin, int64_t row_end);
 
   // Attention of a strip, in this order: keys and softmax, values, then (in turn) the scores.
-  void (*attend_keys_f32)(StripArgs& args);
-  void (*attend_keys_bf16)(StripArgs& args);
-  void (*attend_keys_int8)(StripArgs& args);
-  void (*attend_values_f32)(const StripArgs& args);
-  void (*attend_values_bf16)(const StripArgs& args);
-  void (*attend_values_int8)(const StripArgs& args);
+  void (*attend_keys[kKvDTypeCount])(StripArgs& args);  // by KvDType
+  void (*attend_values[kKvDTypeCount])(const StripArgs& args);
   void (*add_scores)(const StripArgs& args, float* scores);
   // For each row the sum of exp(scaled score) over evicted keys, as sum * exp(largest). Overwrites
   // query_scratch.
@@ -120,13 +141,8 @@ struct KernelTable {
   // One row's head(s). Rotates [heads][head_dim] in place.
   void (*rotate_heads)(float* x, int64_t heads, int64_t head_dim, int64_t half, const float* cos,
                        const float* sin);
-  // One slot (`place` in its block) of one layer and head.
-  void (*store_slot_f32)(const float* key, const float* value, int32_t head_dim, int32_t place,
-                         uint8_t* keys, uint8_t* values);
-  void (*store_slot_bf16)(const float* key, const float* value, int32_t head_dim, int32_t place,
-                          uint8_t* keys, uint8_t* values);
-  void (*store_slot_int8)(const float* key, const float* value, int32_t head_dim, int32_t place,
-                          uint8_t* keys, uint8_t* values);
+  // One slot of one layer and head, by KvDType.
+  void (*store_slot[kKvDTypeCount])(const SlotArgs& args);
 
   // Rows.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t cols, float* y);

@@ -61,6 +61,14 @@ static void Rotate(const float* x, int64_t cols, int32_t block, float normalise,
   }
 }
 
+// A head of a key, value, query or output, by the block of its args (StripArgs, SlotArgs). `out`
+// may be x.
+template <typename Args>
+HYDRANT_INLINE void RotateHead(const Args& args, const float* x, float* out) {
+  if (args.hadamard_block == 1 && x == out) return;
+  Rotate(x, args.head_dim, args.hadamard_block, args.hadamard_normalise, out);
+}
+
 HYDRANT_INLINE I16 QuantizeLanes(F16 v, F16 inverse) {
   const F16 rounded = RoundSmall(v * inverse);
   // Written so that NaN, which compares false, ends inside the range too.

@@ -4,6 +4,8 @@
 #ifndef HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 #define HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 
+#include "kernels/cpu/isa/grouped.h"
+#include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/quantize.h"
 #include "kernels/cpu/isa/simd.h"
 
@@ -27,26 +29,26 @@ static void RotateHeads(float* x, int64_t heads, int64_t head_dim, int64_t half,
   }
 }
 
-static void StoreSlotF32(const float* key, const float* value, int32_t head_dim, int32_t place,
-                         uint8_t* keys, uint8_t* values) {
-  float* k = reinterpret_cast<float*>(keys) + place;
-  for (int32_t d = 0; d < head_dim; ++d) k[d * 16] = key[d];
-  const int32_t padded = (head_dim + 15) / 16 * 16;
-  __builtin_memcpy(reinterpret_cast<float*>(values) + place * padded, value,
-                   head_dim * sizeof(float));
+static void StoreSlotF32(const SlotArgs& args) {
+  float* k = reinterpret_cast<float*>(args.block) + args.place;
+  for (int32_t d = 0; d < args.head_dim; ++d) k[d * 16] = args.key[d];
+  const int32_t padded = (args.head_dim + 15) / 16 * 16;
+  __builtin_memcpy(reinterpret_cast<float*>(args.block + args.at.values) + args.place * padded,
+                   args.value, args.head_dim * sizeof(float));
 }
 
-static void StoreSlotBF16(const float* key, const float* value, int32_t head_dim, int32_t place,
-                          uint8_t* keys, uint8_t* values) {
-  const int32_t padded = (head_dim + 15) / 16 * 16;
-  uint16_t* k = reinterpret_cast<uint16_t*>(keys) + place * 2;
-  uint16_t* v = reinterpret_cast<uint16_t*>(values) + place / 2 * padded * 2 + place % 2;
-  for (int32_t d = 0; d < head_dim; d += kLanes) {
-    const int32_t count = head_dim - d < kLanes ? head_dim - d : kLanes;
+static void StoreSlotBF16(const SlotArgs& args) {
+  const int32_t place = args.place;
+  const int32_t padded = (args.head_dim + 15) / 16 * 16;
+  uint16_t* k = reinterpret_cast<uint16_t*>(args.block) + place * 2;
+  uint16_t* v =
+      reinterpret_cast<uint16_t*>(args.block + args.at.values) + place / 2 * padded * 2 + place % 2;
+  for (int32_t d = 0; d < args.head_dim; d += kLanes) {
+    const int32_t count = args.head_dim - d < kLanes ? args.head_dim - d : kLanes;
     uint16_t lanes[kLanes];
-    StoreBF16(lanes, count == kLanes ? LoadF(key + d) : LoadPartial(key + d, count));
+    StoreBF16(lanes, LoadUpTo(args.key + d, count));
     for (int32_t i = 0; i < count; ++i) k[(d + i) / 2 * 32 + i % 2] = lanes[i];
-    StoreBF16(lanes, count == kLanes ? LoadF(value + d) : LoadPartial(value + d, count));
+    StoreBF16(lanes, LoadUpTo(args.value + d, count));
     for (int32_t i = 0; i < count; ++i) v[(d + i) * 2] = lanes[i];
   }
 }
@@ -58,7 +60,7 @@ HYDRANT_INLINE float StoreInt8(const float* x, int32_t head_dim, int8_t* to, int
   const F16 inverse = SetF(127.0f / absmax);
   for (int32_t d = 0; d < head_dim; d += kLanes) {
     const int32_t count = head_dim - d < kLanes ? head_dim - d : kLanes;
-    const F16 v = count == kLanes ? LoadF(x + d) : LoadPartial(x + d, count);
+    const F16 v = LoadUpTo(x + d, count);
     int8_t lanes[kLanes];
     StoreI8(lanes, vanishes ? ZeroI() : QuantizeLanes(v, inverse));
     for (int32_t i = 0; i < count; ++i) to[(d + i) * stride] = lanes[i];
@@ -66,12 +68,98 @@ HYDRANT_INLINE float StoreInt8(const float* x, int32_t head_dim, int8_t* to, int
   return vanishes ? 0.0f : absmax / 127.0f;
 }
 
-static void StoreSlotInt8(const float* key, const float* value, int32_t head_dim, int32_t place,
-                          uint8_t* keys, uint8_t* values) {
-  const int32_t padded = (head_dim + 15) / 16 * 16;
-  float* scales = reinterpret_cast<float*>(keys + head_dim * 16) + place;
-  scales[0] = StoreInt8(key, head_dim, reinterpret_cast<int8_t*>(keys) + place, 16);
-  scales[16] = StoreInt8(value, head_dim, reinterpret_cast<int8_t*>(values) + place * padded, 1);
+static void StoreSlotInt8(const SlotArgs& args) {
+  const int32_t padded = (args.head_dim + 15) / 16 * 16;
+  int8_t* key = reinterpret_cast<int8_t*>(args.block) + args.place;
+  int8_t* value = reinterpret_cast<int8_t*>(args.block + args.at.values) + args.place * padded;
+  reinterpret_cast<float*>(args.block + args.at.key_scales)[args.place] =
+      StoreInt8(args.key, args.head_dim, key, kLanes);
+  reinterpret_cast<float*>(args.block + args.at.value_scales)[args.place] =
+      StoreInt8(args.value, args.head_dim, value, 1);
+}
+
+// Rotates x and quantises it as QuantizeGroups has it: on_group(g, range) for each group,
+// on_levels(d, lanes, count) for channels [d, d + count).
+template <int kBits, typename OnGroup, typename OnLevels>
+HYDRANT_INLINE void RotateAndQuantize(const SlotArgs& args, float* x, const OnGroup& on_group,
+                                      const OnLevels& on_levels) {
+  constexpr float kMaxLevel = (1 << kBits) - 1;
+  RotateHead(args, x, x);
+  for (int32_t begin = 0; begin < args.head_dim; begin += kKvGroup) {
+    const int32_t end = begin + kKvGroup < args.head_dim ? begin + kKvGroup : args.head_dim;
+    F16 smallest = SetF(x[begin]), largest = smallest;
+    for (int32_t d = begin; d < end; d += kLanes) {
+      // What is missing in the last vector stands for its first number.
+      const int32_t count = end - d < kLanes ? end - d : kLanes;
+      const I16 there = LaneIndex() < SetI(count);
+      const F16 v = Select(there, LoadUpTo(x + d, count), SetF(x[d]));
+      largest = Max(v, largest);
+      smallest = Select(v < smallest, v, smallest);
+    }
+    const GroupRange range =
+        MakeGroupRange(0.0f - ReduceMax(ZeroF() - smallest), ReduceMax(largest), kMaxLevel);
+    on_group(begin / kKvGroup, range);
+    const float scale = RangeNumber(range.scale);
+    const F16 zero = SetF(RangeNumber(range.zero));
+    const F16 inverse = SetF(scale >= kSmallestInt8AbsMax ? 1.0f / scale : 0.0f);
+    for (int32_t d = begin; d < end; d += kLanes) {
+      const int32_t count = end - d < kLanes ? end - d : kLanes;
+      const F16 level = RoundSmall((LoadUpTo(x + d, count) - zero) * inverse);
+      // Written so that NaN, which compares false, ends inside the range too.
+      const F16 low = Select(ZeroF() < level, level, ZeroF());
+      int32_t lanes[kLanes];
+      StoreI(lanes, ToInt(Select(low < SetF(kMaxLevel), low, SetF(kMaxLevel))));
+      on_levels(d, lanes, count);
+    }
+  }
+}
+
+template <int kKeyBits, int kValueBits>
+static void StoreSlotGrouped(const SlotArgs& args) {
+  constexpr int kPerByte = 8 / kValueBits;
+  const int32_t groups = (args.head_dim + kKvGroup - 1) / kKvGroup;
+  uint8_t* keys = args.block + args.place;
+  const int32_t key_bytes = KeySlotBytes(args.head_dim, kKeyBits);
+  for (int32_t i = 0; i < key_bytes; ++i) keys[i * kLanes] = 0;
+  uint16_t* key_ranges = reinterpret_cast<uint16_t*>(args.block + args.at.key_scales) + args.place;
+  RotateAndQuantize<kKeyBits>(
+      args, args.key,
+      [&](int32_t group, GroupRange range) {
+        key_ranges[2 * group * kLanes] = range.scale;
+        key_ranges[(2 * group + 1) * kLanes] = range.zero;
+      },
+      [&](int32_t first, const int32_t* lanes, int32_t count) {
+        for (int32_t i = 0; i < count; ++i) {
+          const int32_t d = first + i;
+          if constexpr (kKeyBits == 4) {
+            keys[d / 2 * kLanes] |= static_cast<uint8_t>(lanes[i] << d % 2 * 4);
+          } else if (d % 4 < 3) {
+            keys[(d / 4 * 3 + d % 4) * kLanes] |= static_cast<uint8_t>(lanes[i]);
+          } else {
+            for (int32_t part = 0; part < 3; ++part) {
+              keys[(d / 4 * 3 + part) * kLanes] |=
+                  static_cast<uint8_t>((lanes[i] >> 2 * part & 3) << 6);
+            }
+          }
+        }
+      });
+
+  const int32_t value_bytes = ValueSlotBytes(args.head_dim, kValueBits);
+  uint8_t* values = args.block + args.at.values + args.place * value_bytes;
+  for (int32_t i = 0; i < value_bytes; ++i) values[i] = 0;
+  uint16_t* value_ranges =
+      reinterpret_cast<uint16_t*>(args.block + args.at.value_scales) + 2 * args.place * groups;
+  RotateAndQuantize<kValueBits>(
+      args, args.value,
+      [&](int32_t group, GroupRange range) {
+        value_ranges[2 * group] = range.scale;
+        value_ranges[2 * group + 1] = range.zero;
+      },
+      [&](int32_t first, const int32_t* lanes, int32_t count) {
+        uint8_t* to = values + first / (kLanes * kPerByte) * kLanes;
+        const int32_t shift = first / kLanes % kPerByte * kValueBits;
+        for (int32_t i = 0; i < count; ++i) to[i] |= static_cast<uint8_t>(lanes[i] << shift);
+      });
 }
 
 static void RmsNorm(const float* x, const float* weight, float eps, int64_t cols, float* y) {

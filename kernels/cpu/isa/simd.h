@@ -161,6 +161,12 @@ HYDRANT_INLINE I16 ShiftLeft(I16 v) {
   HYDRANT_EACH_PART r.part[i] = v.part[i] << kBits;
   return r;
 }
+// Arithmetic: copies of the sign come in.
+HYDRANT_INLINE I16 ShiftRight(I16 v, int bits) {
+  I16 r;
+  HYDRANT_EACH_PART r.part[i] = v.part[i] >> bits;
+  return r;
+}
 template <int kBits>
 HYDRANT_INLINE I16 ShiftRightLogical(I16 v) {
   I16 r;
@@ -215,6 +221,21 @@ HYDRANT_INLINE I16 LoadI8(const void* from) {
     r.part[i] = __builtin_convertvector(static_cast<const LooseI8*>(from)[i], PartI);
   }
   return r;
+#endif
+}
+
+// Sixteen bf16.
+HYDRANT_INLINE F16 LoadBF16(const void* from) {
+#if defined(__AVX512F__)
+  const __m256i halves = _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  const auto words = _mm512_maskz_cvtepu16_epi32(static_cast<__mmask16>(-1), halves);
+  return AsF(ShiftLeft<16>({{(PartI)words}}));
+#else
+  I16 words;
+  HYDRANT_EACH_PART {
+    words.part[i] = __builtin_convertvector(static_cast<const LooseU16*>(from)[i], PartI);
+  }
+  return AsF(ShiftLeft<16>(words));
 #endif
 }
 
@@ -320,6 +341,9 @@ HYDRANT_INLINE F16 LoadPartial(const float* from, int64_t count) {
   float lanes[kLanes] = {};
   for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
   return LoadF(lanes);
+}
+HYDRANT_INLINE F16 LoadUpTo(const float* from, int64_t count) {
+  return count == kLanes ? LoadF(from) : LoadPartial(from, count);
 }
 HYDRANT_INLINE void StorePartial(float* to, F16 v, int64_t count) {
   float lanes[kLanes];
