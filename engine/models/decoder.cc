@@ -11,8 +11,8 @@ namespace hydrant::engine {
 
 using kernels::Matrix;
 
-absl::Status Decoder::Init(const weights::Checkpoint& checkpoint, const Options& options,
-                           const Progress& progress) {
+absl::Status DecoderModel::Init(const weights::Checkpoint& checkpoint, const Options& options,
+                                const Progress& progress) {
   const auto activation = ActivationByName(config_.hidden_act);
   if (!activation) {
     return absl::UnimplementedError(
@@ -24,8 +24,8 @@ absl::Status Decoder::Init(const weights::Checkpoint& checkpoint, const Options&
   return status;
 }
 
-absl::Status Decoder::LoadWeights(const weights::Checkpoint& checkpoint, const Options& options,
-                                  const Progress& progress) {
+absl::Status DecoderModel::LoadWeights(const weights::Checkpoint& checkpoint,
+                                       const Options& options, const Progress& progress) {
   const ModelConfig& c = config_;
   rope_.params = MakeRope(c.rope, c.rotary_dim);
   if (c.sliding_rope) {
@@ -52,7 +52,7 @@ absl::Status Decoder::LoadWeights(const weights::Checkpoint& checkpoint, const O
   return absl::OkStatus();
 }
 
-void Decoder::Reserve(const Options& options) {
+void DecoderModel::Reserve(const Options& options) {
   const ModelConfig& c = config_;
   const int64_t rows = options.max_rows;
   const int64_t q_cols = int64_t{c.num_attention_heads} * c.head_dim;
@@ -73,14 +73,15 @@ void Decoder::Reserve(const Options& options) {
                    options.max_slots, attention_shape());
 }
 
-kernels::AttentionShape Decoder::attention_shape() const {
+kernels::AttentionShape DecoderModel::attention_shape() const {
   const double scalar =
       config_.query_pre_attn_scalar > 0 ? config_.query_pre_attn_scalar : config_.head_dim;
   return {config_.num_attention_heads, config_.num_key_value_heads, config_.head_dim,
           static_cast<float>(1.0 / std::sqrt(scalar))};
 }
 
-absl::StatusOr<Decoder::Norm> Decoder::LoadNorm(WeightLoader& loader, const std::string& name) {
+absl::StatusOr<DecoderModel::Norm> DecoderModel::LoadNorm(WeightLoader& loader,
+                                                          const std::string& name) {
   Norm norm;
   if (norm_kind_ == NormKind::kRms) {
     auto weight = loader.Vector(name + ".weight", config_.hidden_size, config_.norm_weight_offset);
@@ -98,14 +99,14 @@ absl::StatusOr<Decoder::Norm> Decoder::LoadNorm(WeightLoader& loader, const std:
   return norm;
 }
 
-absl::StatusOr<kernels::Buffer> Decoder::LoadHeadNorm(WeightLoader& loader,
-                                                      const std::string& name) {
+absl::StatusOr<kernels::Buffer> DecoderModel::LoadHeadNorm(WeightLoader& loader,
+                                                           const std::string& name) {
   return loader.Vector(name + ".weight", config_.head_dim, config_.norm_weight_offset);
 }
 
-absl::StatusOr<Decoder::AttentionBlock> Decoder::LoadAttention(WeightLoader& loader,
-                                                               const std::string& prefix,
-                                                               const char* output) {
+absl::StatusOr<DecoderModel::AttentionBlock> DecoderModel::LoadAttention(WeightLoader& loader,
+                                                                         const std::string& prefix,
+                                                                         const char* output) {
   const int64_t q_rows = int64_t{config_.num_attention_heads} * config_.head_dim;
   const int64_t kv_rows = int64_t{config_.num_key_value_heads} * config_.head_dim;
   auto qkv = loader.Linear(
@@ -121,8 +122,8 @@ absl::StatusOr<Decoder::AttentionBlock> Decoder::LoadAttention(WeightLoader& loa
   return block;
 }
 
-absl::StatusOr<Decoder::MlpBlock> Decoder::LoadGatedMlp(WeightLoader& loader,
-                                                        const std::string& prefix) {
+absl::StatusOr<DecoderModel::MlpBlock> DecoderModel::LoadGatedMlp(WeightLoader& loader,
+                                                                  const std::string& prefix) {
   const ModelConfig& c = config_;
   auto up = loader.Linear(
       {{prefix + "gate_proj", c.intermediate_size}, {prefix + "up_proj", c.intermediate_size}},
@@ -134,9 +135,10 @@ absl::StatusOr<Decoder::MlpBlock> Decoder::LoadGatedMlp(WeightLoader& loader,
   return MlpBlock{*std::move(up), *std::move(down), true};
 }
 
-absl::StatusOr<Decoder::MlpBlock> Decoder::LoadPlainMlp(WeightLoader& loader,
-                                                        const std::string& up_name,
-                                                        const std::string& down_name, bool bias) {
+absl::StatusOr<DecoderModel::MlpBlock> DecoderModel::LoadPlainMlp(WeightLoader& loader,
+                                                                  const std::string& up_name,
+                                                                  const std::string& down_name,
+                                                                  bool bias) {
   const ModelConfig& c = config_;
   auto up = loader.Linear({{up_name, c.intermediate_size}}, c.hidden_size, bias);
   if (!up.ok()) return up.status();
@@ -145,11 +147,11 @@ absl::StatusOr<Decoder::MlpBlock> Decoder::LoadPlainMlp(WeightLoader& loader,
   return MlpBlock{*std::move(up), *std::move(down), false};
 }
 
-void Decoder::Embed(const kernels::Batch& batch) {
+void DecoderModel::Embed(const kernels::Batch& batch) {
   backend_.Embed(embedding_, batch.token_ids, embedding_scale_, hidden());
 }
 
-void Decoder::Forward(const kernels::Batch& batch, kernels::KvStore& kv) {
+void DecoderModel::Forward(const kernels::Batch& batch, kernels::KvStore& kv) {
   batch_ = &batch;
   kv_ = &kv;
   rows_ = batch.num_rows();
@@ -161,7 +163,7 @@ void Decoder::Forward(const kernels::Batch& batch, kernels::KvStore& kv) {
   for (int i = 0; i < config_.num_hidden_layers; ++i) RunLayer(i);
 }
 
-void Decoder::RunNorm(const Norm& norm, Matrix x, Matrix y) {
+void DecoderModel::RunNorm(const Norm& norm, Matrix x, Matrix y) {
   const auto eps = static_cast<float>(config_.norm_eps);
   if (norm_kind_ == NormKind::kRms) {
     backend_.RmsNorm(x, norm.weight, eps, y);
@@ -170,8 +172,8 @@ void Decoder::RunNorm(const Norm& norm, Matrix x, Matrix y) {
   }
 }
 
-void Decoder::RunAttention(const AttentionBlock& block, int layer, Matrix x, bool accumulate,
-                           Matrix y) {
+void DecoderModel::RunAttention(const AttentionBlock& block, int layer, Matrix x, bool accumulate,
+                                Matrix y) {
   const kernels::AttentionShape shape = attention_shape();
   const Matrix qkv = Rows(work_.qkv, block.qkv.weight->rows());
   const Matrix attention = Rows(work_.attention, block.output.weight->cols());
@@ -186,7 +188,7 @@ void Decoder::RunAttention(const AttentionBlock& block, int layer, Matrix x, boo
   backend_.Linear(attention, *block.output.weight, block.output.bias_or_null(), accumulate, y);
 }
 
-void Decoder::RunMlp(const MlpBlock& block, Matrix x, bool accumulate, Matrix y) {
+void DecoderModel::RunMlp(const MlpBlock& block, Matrix x, bool accumulate, Matrix y) {
   const Matrix up = Rows(work_.up, block.up.weight->rows());
   backend_.Linear(x, *block.up.weight, block.up.bias_or_null(), false, up);
   Matrix activated = up;
@@ -199,7 +201,7 @@ void Decoder::RunMlp(const MlpBlock& block, Matrix x, bool accumulate, Matrix y)
   backend_.Linear(activated, *block.down.weight, block.down.bias_or_null(), accumulate, y);
 }
 
-std::span<float> Decoder::Logits(std::span<const int32_t> rows) {
+std::span<float> DecoderModel::Logits(std::span<const int32_t> rows) {
   const auto count = static_cast<int64_t>(rows.size());
   HYDRANT_CHECK(count <= kMaxLogitRows);
   Matrix last{work_.last.data(), count, config_.hidden_size};

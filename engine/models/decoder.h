@@ -29,7 +29,7 @@
 
 namespace hydrant::engine {
 
-class Decoder : public Model {
+class DecoderModel : public Model {
  public:
   // Loads the weights and reserves memory: called once, by MakeDecoder.
   absl::Status Init(const weights::Checkpoint& checkpoint, const Options& options,
@@ -51,7 +51,8 @@ class Decoder : public Model {
   };
   enum class NormKind { kRms, kLayer };
 
-  Decoder(const ModelConfig& config, kernels::Backend& backend, Names names, NormKind norm_kind)
+  DecoderModel(const ModelConfig& config, kernels::Backend& backend, Names names,
+               NormKind norm_kind)
       : config_(config), backend_(backend), names_(names), norm_kind_(norm_kind) {}
 
   // ---- what an architecture says ----

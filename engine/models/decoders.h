@@ -10,7 +10,8 @@
 namespace hydrant::engine {
 
 // Not initialised yet. `backend` outlives the model.
-using MakeDecoder = std::unique_ptr<Decoder>(const ModelConfig& config, kernels::Backend& backend);
+using MakeDecoder = std::unique_ptr<DecoderModel>(const ModelConfig& config,
+                                                  kernels::Backend& backend);
 
 MakeDecoder MakeLlama;    // LLaMA 1 to 3, Mistral, Qwen2, Qwen3
 MakeDecoder MakeGemma3;   // Gemma 3, text

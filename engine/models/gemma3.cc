@@ -12,11 +12,12 @@
 namespace hydrant::engine {
 namespace {
 
-class Gemma3 final : public Decoder {
+class Gemma3 final : public DecoderModel {
  public:
   Gemma3(const ModelConfig& config, kernels::Backend& backend)
-      : Decoder(config, backend, {"model.layers.", "model.embed_tokens", "model.norm", "lm_head"},
-                NormKind::kRms) {
+      : DecoderModel(config, backend,
+                     {"model.layers.", "model.embed_tokens", "model.norm", "lm_head"},
+                     NormKind::kRms) {
     embedding_scale_ = std::sqrt(static_cast<float>(config.hidden_size));
   }
 
@@ -59,7 +60,7 @@ class Gemma3 final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeGemma3(const ModelConfig& config, kernels::Backend& backend) {
+std::unique_ptr<DecoderModel> MakeGemma3(const ModelConfig& config, kernels::Backend& backend) {
   return std::make_unique<Gemma3>(config, backend);
 }
 

@@ -10,12 +10,13 @@
 namespace hydrant::engine {
 namespace {
 
-class GptNeoX final : public Decoder {
+class GptNeoX final : public DecoderModel {
  public:
   GptNeoX(const ModelConfig& config, kernels::Backend& backend)
-      : Decoder(config, backend,
-                {"gpt_neox.layers.", "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"},
-                NormKind::kLayer) {}
+      : DecoderModel(
+            config, backend,
+            {"gpt_neox.layers.", "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"},
+            NormKind::kLayer) {}
 
  private:
   struct Layer {
@@ -65,7 +66,7 @@ class GptNeoX final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeGptNeoX(const ModelConfig& config, kernels::Backend& backend) {
+std::unique_ptr<DecoderModel> MakeGptNeoX(const ModelConfig& config, kernels::Backend& backend) {
   return std::make_unique<GptNeoX>(config, backend);
 }
 

@@ -10,11 +10,12 @@
 namespace hydrant::engine {
 namespace {
 
-class Llama final : public Decoder {
+class Llama final : public DecoderModel {
  public:
   Llama(const ModelConfig& config, kernels::Backend& backend)
-      : Decoder(config, backend, {"model.layers.", "model.embed_tokens", "model.norm", "lm_head"},
-                NormKind::kRms) {}
+      : DecoderModel(config, backend,
+                     {"model.layers.", "model.embed_tokens", "model.norm", "lm_head"},
+                     NormKind::kRms) {}
 
  private:
   struct Layer {
@@ -51,7 +52,7 @@ class Llama final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeLlama(const ModelConfig& config, kernels::Backend& backend) {
+std::unique_ptr<DecoderModel> MakeLlama(const ModelConfig& config, kernels::Backend& backend) {
   return std::make_unique<Llama>(config, backend);
 }
 

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const weights::Checkpoint& ch
   std::string supported;
   for (const Architecture& architecture : kArchitectures) {
     if (architecture.model_type == config.model_type) {
-      std::unique_ptr<Decoder> model = architecture.make(config, backend);
+      std::unique_ptr<DecoderModel> model = architecture.make(config, backend);
       absl::Status status = model->Init(checkpoint, options, progress);
       if (!status.ok()) return status;
       return std::unique_ptr<Model>(std::move(model));

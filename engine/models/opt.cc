@@ -13,13 +13,13 @@ namespace {
 // The table of positions starts with two rows that no token uses.
 constexpr int32_t kPositionOffset = 2;
 
-class Opt final : public Decoder {
+class Opt final : public DecoderModel {
  public:
   Opt(const ModelConfig& config, kernels::Backend& backend)
-      : Decoder(config, backend,
-                {"model.decoder.layers.", "model.decoder.embed_tokens",
-                 "model.decoder.final_layer_norm", "lm_head"},
-                NormKind::kLayer) {}
+      : DecoderModel(config, backend,
+                     {"model.decoder.layers.", "model.decoder.embed_tokens",
+                      "model.decoder.final_layer_norm", "lm_head"},
+                     NormKind::kLayer) {}
 
  private:
   struct Layer {
@@ -100,7 +100,7 @@ class Opt final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeOpt(const ModelConfig& config, kernels::Backend& backend) {
+std::unique_ptr<DecoderModel> MakeOpt(const ModelConfig& config, kernels::Backend& backend) {
   return std::make_unique<Opt>(config, backend);
 }
 
