@@ -104,7 +104,8 @@ TEST_P(AuditedRecallTest, WhatIsMissingIsWhatTheFullCacheGaveToTheEvicted) {
     // A layer with a window has evicted what it had passed.
     const bool windowed = !config.sliding_windows.empty() && config.sliding_windows[0] > 0;
     EXPECT_GT(to_evicted, windowed ? -1e-4 : 0.1);
-    EXPECT_NEAR(missing, to_evicted, 0.003 * std::fabs(to_evicted) + 1e-4);
+    // An audit's keys and queries are bf16: a product is off by up to 2^-8 of itself.
+    EXPECT_NEAR(missing, to_evicted, 0.01 * std::fabs(to_evicted) + 1e-4);
   }
 }
 
