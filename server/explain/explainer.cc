@@ -2,10 +2,8 @@
 
 #include <future>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hydrant::server {

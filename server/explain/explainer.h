@@ -3,6 +3,9 @@
 #ifndef HYDRANT_SERVER_EXPLAIN_EXPLAINER_H_
 #define HYDRANT_SERVER_EXPLAIN_EXPLAINER_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/explain/explanation.h"

@@ -155,7 +155,12 @@ def studies(arguments):
 def run(arguments, name, options, task, evictions):
     """Yields one result a line of the binary's output."""
     spec = {
-        "engine": {"model": arguments.model, "kv_cache_bytes": 2**30, "max_num_seqs": 16, **options},
+        "engine": {
+            "model": arguments.model,
+            "kv_cache_bytes": 2**30,
+            "max_num_seqs": 16,
+            **options,
+        },
         "evictions": evictions,
         **task,
     }
@@ -188,7 +193,9 @@ def main():
     parser.add_argument(
         "--budgets", type=float, nargs="+", default=[0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]
     )
-    parser.add_argument("--kv_cache_dtypes", nargs="+", default=["f32", "bf16", "int8", "int4", "kivi2"])
+    parser.add_argument(
+        "--kv_cache_dtypes", nargs="+", default=["f32", "bf16", "int8", "int4", "kivi2"]
+    )
     parser.add_argument("--passkey_tokens", type=int, default=600)
     parser.add_argument(
         "--audit", action=argparse.BooleanOptionalAction, default=True, help="measure recall, too"

@@ -62,7 +62,9 @@ class Runs:
 
 def relative_loss(differences):
     factor = math.exp(statistics.fmean(differences))
-    error = statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else 0
+    error = 0
+    if len(differences) > 1:
+        error = statistics.stdev(differences) / math.sqrt(len(differences))
     return factor - 1, factor * error
 
 
@@ -168,8 +170,8 @@ def dtypes(lines):
         row = [dtype]
         for name in ("FULL", "H2O"):
             row.append(f"{run.perplexity(name):.3f}")
-            base = runs.get("bf16")
-            row.append("" if base in (None, run) else loss_cell(run.loss(name, base.by_name[name]), 2))
+            base = runs.get("bf16", run)
+            row.append("" if base is run else loss_cell(run.loss(name, base.by_name[name]), 2))
         rows.append(row)
     budget = max(line["budget_tokens"] for line in lines)
     return (
