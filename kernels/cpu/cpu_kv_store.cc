@@ -3,7 +3,6 @@
 #include <cstring>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
@@ -105,52 +104,51 @@ float CpuKvStore::Score(int layer, int head, int64_t slot) const {
 
 void CpuKvStore::ReadKeyValue(int layer, int head, int64_t slot, float* key, float* value) const {
   const uint8_t* block = blocks(layer, head) + slot / kBlockSlots * layout_.block_bytes;
-  const KvDType dtype = geometry().dtype;
-  const KvBits bits = KvBitsOf(dtype);
-  const KvLayout::Parts parts = layout_.PartsOf(dtype, static_cast<int>(slot % kBlockSlots));
-  const auto gather = [&](const KvLayout::Part& part) {
-    std::vector<uint8_t> bytes(part.count * part.unit);
-    for (size_t i = 0; i < part.count; ++i) {
-      std::memcpy(&bytes[i * part.unit], block + part.begin + i * part.stride, part.unit);
-    }
-    return bytes;
+  const KvBits bits = KvBitsOf(geometry().dtype);
+  const KvLayout::Parts parts =
+      layout_.PartsOf(geometry().dtype, static_cast<int>(slot % kBlockSlots));
+  const auto key_level = [&](const auto& byte_at, int d) { return KeyLevel(byte_at, d, bits.key); };
+  const auto value_level = [&](const auto& byte_at, int d) {
+    return ValueLevel(byte_at, d, bits.value);
   };
-  const auto read = [&](const KvLayout::Part& part, const KvLayout::Part& scale_part,
-                        int number_bits, auto level, float* to) {
-    const std::vector<uint8_t> bytes = gather(part), scales = gather(scale_part);
-    for (int d = 0; d < geometry().head_dim; ++d) {
-      switch (dtype) {
-        case KvDType::kF32:
-          std::memcpy(to + d, &bytes[d * sizeof(float)], sizeof(float));
-          break;
-        case KvDType::kBF16: {
-          uint16_t number;
-          std::memcpy(&number, &bytes[d * sizeof(number)], sizeof(number));
-          to[d] = BF16ToFloat(number);
-          break;
-        }
-        case KvDType::kInt8: {
-          float scale;
-          std::memcpy(&scale, scales.data(), sizeof(scale));
-          to[d] = static_cast<int8_t>(bytes[d]) * scale;
-          break;
-        }
-        case KvDType::kInt4:
-        case KvDType::kKivi2: {
-          GroupRange range;
-          std::memcpy(&range, &scales[d / kKvGroupChannels * sizeof(range)], sizeof(range));
-          to[d] =
-              RangeNumber(range.zero) +
-              static_cast<float>(level(bytes.data(), d, number_bits)) * RangeNumber(range.scale);
-          break;
-        }
+  ReadNumbers(block, parts.key, parts.key_scales, key_level, key);
+  if (value != nullptr) {
+    ReadNumbers(block, parts.value, parts.value_scales, value_level, value);
+  }
+}
+
+template <typename Level>
+void CpuKvStore::ReadNumbers(const uint8_t* block, const KvLayout::Part& part,
+                             const KvLayout::Part& scales, const Level& level, float* to) const {
+  // Numbers do not straddle the units of a part.
+  const auto read = [&](auto number, const KvLayout::Part& from, size_t index) {
+    std::memcpy(&number, block + from.Offset(index * sizeof(number)), sizeof(number));
+    return number;
+  };
+  const auto byte_at = [&](int index) { return block[part.Offset(index)]; };
+  const int head_dim = geometry().head_dim;
+  for (int d = 0; d < head_dim; ++d) {
+    switch (geometry().dtype) {
+      case KvDType::kF32:
+        to[d] = read(float{}, part, d);
+        break;
+      case KvDType::kBF16:
+        to[d] = BF16ToFloat(read(uint16_t{}, part, d));
+        break;
+      case KvDType::kInt8:
+        to[d] = read(int8_t{}, part, d) * read(float{}, scales, 0);
+        break;
+      case KvDType::kInt4:
+      case KvDType::kKivi2: {
+        const size_t group = d / kKvGroupChannels;
+        const float scale = RangeNumber(read(uint16_t{}, scales, 2 * group));
+        const float zero = RangeNumber(read(uint16_t{}, scales, 2 * group + 1));
+        to[d] = zero + static_cast<float>(level(byte_at, d)) * scale;
+        break;
       }
     }
-    if (KvIsGrouped(dtype)) HadamardRotate(to, geometry().head_dim);  // its own inverse
-  };
-  read(parts.key, parts.key_scales, bits.key, KeyLevel, key);
-  if (value == nullptr) return;
-  read(parts.value, parts.value_scales, bits.value, ValueLevel, value);
+  }
+  if (KvIsGrouped(geometry().dtype)) HadamardRotate(to, head_dim);  // its own inverse
 }
 
 void CpuKvStore::MoveSlot(int layer, int head, int64_t from, int64_t to) {

@@ -31,6 +31,8 @@ struct KvLayout {
   // Where in a block a slot has its bytes: `count` units of `unit` bytes, `stride` apart.
   struct Part {
     size_t begin, unit, stride, count;
+    // Of byte `index` of the slot's.
+    size_t Offset(size_t index) const { return begin + index / unit * stride + index % unit; }
   };
   struct Parts {
     Part key, key_scales, value, value_scales;
@@ -71,6 +73,11 @@ class CpuKvStore : public KvStore {
   int64_t SlotBase(int layer, int head) const {
     return Strip(layer, head) * geometry().num_blocks * kBlockSlots;
   }
+
+  // The numbers of a key or value; level(byte_at, d) gives the level of channel d.
+  template <typename Level>
+  void ReadNumbers(const uint8_t* block, const KvLayout::Part& part, const KvLayout::Part& scales,
+                   const Level& level, float* to) const;
 
   KvLayout layout_;
   Region data_, scores_, positions_;

@@ -30,16 +30,18 @@ static constexpr int32_t ValueSlotBytes(int32_t head_dim, int32_t bits) {
   return (head_dim + channels - 1) / channels * 16;
 }
 
-// The level of channel d in a slot's bytes, gathered side by side.
-static constexpr int32_t KeyLevel(const uint8_t* bytes, int32_t d, int32_t bits) {
-  if (bits == 4) return bytes[d / 2] >> d % 2 * 4 & 15;
-  const uint8_t* unit = bytes + d / 4 * 3;
-  if (d % 4 < 3) return unit[d % 4] & 63;
-  return unit[0] >> 6 | unit[1] >> 6 << 2 | unit[2] >> 6 << 4;
+// The level of channel d of a slot; byte_at(i) is byte i of the slot's key or value.
+template <typename ByteAt>
+static int32_t KeyLevel(const ByteAt& byte_at, int32_t d, int32_t bits) {
+  if (bits == 4) return byte_at(d / 2) >> d % 2 * 4 & 15;
+  const int32_t unit = d / 4 * 3;
+  if (d % 4 < 3) return byte_at(unit + d % 4) & 63;
+  return byte_at(unit) >> 6 | byte_at(unit + 1) >> 6 << 2 | byte_at(unit + 2) >> 6 << 4;
 }
-static constexpr int32_t ValueLevel(const uint8_t* bytes, int32_t d, int32_t bits) {
+template <typename ByteAt>
+static int32_t ValueLevel(const ByteAt& byte_at, int32_t d, int32_t bits) {
   const int32_t per_byte = 8 / bits;
-  const int32_t byte = bytes[d / (16 * per_byte) * 16 + d % 16];
+  const int32_t byte = byte_at(d / (16 * per_byte) * 16 + d % 16);
   return byte >> d / 16 % per_byte * bits & ((1 << bits) - 1);
 }
 
