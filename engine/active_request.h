@@ -54,7 +54,7 @@ struct ActiveRequest : scheduler::Sequence {
 
   // [layers, kv_heads], where the next token goes; empty until the first eviction in decode.
   std::vector<int32_t> holes;
-  bool has_hole = false;
+  bool has_hole = false;  // from an eviction in decode to the pass that fills what it left
   // The next pass's newest position after it; what Evict and Compact need.
   int32_t newest_position() const { return num_computed_tokens - 1; }
 

@@ -79,7 +79,9 @@ void ModelRunner::Run(const scheduler::SchedulerOutput& output) {
   }
   model_.Forward(batch_, kv_);
   for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
-    if (Audit* audit = AsActive(scheduled.sequence).audit.get()) audit->EndStep();
+    ActiveRequest& request = AsActive(scheduled.sequence);
+    request.has_hole = false;
+    if (request.audit) request.audit->EndStep();
   }
 }
 
@@ -141,6 +143,28 @@ void ModelRunner::Evict(const scheduler::SchedulerOutput& output, scheduler::Sch
     scheduler.Evicted(request);
     on_eviction(*request, 1, 0);
   }
+}
+
+HeldTokens ModelRunner::Held(const ActiveRequest& request) const {
+  HeldTokens held;
+  held.layers = kv_.geometry().layers;
+  held.kv_heads = kv_.geometry().kv_heads;
+  held.count = request.num_slots;
+  const int32_t slots = request.num_slots + (request.has_hole ? 1 : 0);
+  for (int32_t layer = 0; layer < held.layers; ++layer) {
+    for (int32_t head = 0; head < held.kv_heads; ++head) {
+      const size_t begin = held.positions.size();
+      const int32_t hole = request.has_hole ? request.holes[layer * held.kv_heads + head] : -1;
+      for (int32_t slot = 0; slot < slots; ++slot) {
+        if (slot == hole) continue;
+        const int64_t block = request.blocks[slot / kernels::kBlockSlots];
+        held.positions.push_back(
+            kv_.Position(layer, head, block * kernels::kBlockSlots + slot % kernels::kBlockSlots));
+      }
+      std::sort(held.positions.begin() + begin, held.positions.end());
+    }
+  }
+  return held;
 }
 
 }  // namespace hydrant::engine

@@ -42,6 +42,9 @@ class ModelRunner {
   void Evict(const scheduler::SchedulerOutput& output, scheduler::Scheduler& scheduler,
              const OnEviction& on_eviction);
 
+  // Which tokens a sequence holds now; between passes. Reads every slot of every layer and head.
+  HeldTokens Held(const ActiveRequest& request) const;
+
  private:
   struct LogitRow {
     ActiveRequest* request;

@@ -68,6 +68,15 @@ struct GenerateRequest {
   StoppingParams stopping;
   OutputParams output;
   EvictionParams eviction;
+
+  // What only this API offers, for tools that measure or show a model; the proto has neither.
+  //
+  // Tokens that the answer is made of, whatever the model would have said (teacher forcing). It
+  // ends with the last of them and with nothing else: max_tokens is unset, and stop tokens and stop
+  // strings do not count. Log-probabilities are the model's, of these tokens.
+  std::vector<int32_t> forced_tokens;
+  // Finished tells which tokens were held at the end.
+  bool report_held = false;
 };
 
 // ---- what comes back ----
@@ -145,11 +154,22 @@ struct Usage {
   std::optional<Recall> recall;  // of an audited request
 };
 
+// The positions that each layer and KV head holds.
+struct HeldTokens {
+  int32_t layers = 0;
+  int32_t kv_heads = 0;
+  int32_t count = 0;               // the same in all
+  std::vector<int32_t> positions;  // [layers, kv_heads, count], ascending
+};
+
 struct Finished {
   FinishReason reason = FinishReason::kStop;
   // What ended it: a stop string, a stop token, or nothing (length).
   std::variant<std::monostate, std::string, int32_t> matched;
   Usage usage;
+  // What the last token of the answer was drawn from, itself excepted: nothing is evicted after
+  // that. Of a request that asked for it.
+  std::optional<HeldTokens> held;
 };
 
 }  // namespace hydrant::engine

@@ -264,6 +264,39 @@ AppliedSampling ResolveSampling(const SamplingParams& s, const weights::Generati
   return applied;
 }
 
+absl::Status ValidateForced(const GenerateRequest& request, int32_t vocab_size) {
+  for (int32_t id : request.forced_tokens) {
+    if (absl::Status status = CheckTokenId("forced_tokens", id, vocab_size); !status.ok()) {
+      return status;
+    }
+  }
+  if (!request.forced_tokens.empty() && request.stopping.max_tokens) {
+    return Refuse("stopping.max_tokens", *request.stopping.max_tokens,
+                  "unset beside forced_tokens, whose number it is");
+  }
+  return absl::OkStatus();
+}
+
+// When the answer ends, and at what length.
+absl::Status ResolveStopping(const GenerateRequest& request, const ResolverContext& context,
+                             ResolvedRequest* resolved) {
+  StopConditions& stopping = resolved->stopping;
+  stopping.max_tokens = resolved->max_tokens;
+  if (!request.forced_tokens.empty()) return absl::OkStatus();
+  stopping.min_tokens = request.stopping.min_tokens.value_or(0);
+  if (stopping.min_tokens > resolved->max_tokens) {
+    return Refuse("stopping.min_tokens", stopping.min_tokens,
+                  absl::StrCat("at most the max_tokens that apply, ", resolved->max_tokens));
+  }
+  if (!request.stopping.ignore_eos.value_or(false)) {
+    stopping.eos_token_ids = context.generation.eos_token_ids;
+  }
+  stopping.stop_token_ids = request.stopping.stop_token_ids;
+  stopping.stop = request.stopping.stop;
+  stopping.include_stop_str_in_output = request.stopping.include_stop_str_in_output.value_or(false);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateParameters(const GenerateRequest& request, const ResolverContext& context) {
@@ -271,6 +304,7 @@ absl::Status ValidateParameters(const GenerateRequest& request, const ResolverCo
            ValidateSampling(request.sampling, context.vocab_size),
            ValidateStopping(request.stopping, context.vocab_size),
            ValidateEviction(request.eviction, context),
+           ValidateForced(request, context.vocab_size),
        }) {
     if (!status.ok()) return status;
   }
@@ -300,12 +334,17 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
 
   ResolvedRequest resolved;
   const int64_t room = context.max_model_len - n;
-  resolved.max_tokens = request.stopping.max_tokens.value_or(static_cast<int32_t>(room));
-  if (resolved.max_tokens > room) {
-    return Refuse("stopping.max_tokens", resolved.max_tokens,
+  std::optional<int64_t> max_tokens = request.stopping.max_tokens;
+  const bool forced = !request.forced_tokens.empty();
+  if (forced) max_tokens = static_cast<int64_t>(request.forced_tokens.size());
+  if (max_tokens > room) {
+    return Refuse(forced ? "the number of forced_tokens" : "stopping.max_tokens", *max_tokens,
                   absl::StrCat("at most ", room, " for a prompt of ", n,
                                " tokens and a context of ", context.max_model_len));
   }
+  resolved.max_tokens = static_cast<int32_t>(max_tokens.value_or(room));
+  resolved.forced_tokens = request.forced_tokens;
+  resolved.report_held = request.report_held;
   resolved.sampling = ResolveSampling(request.sampling, context.generation);
   resolved.output = request.output;
 
@@ -316,7 +355,7 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
   // token takes no slot).
   const int64_t fits = std::max<int64_t>(1, context.kv_slots - n + 1);
   const bool outgrows = !resolved.policy || resolved.policy->budget() >= context.kv_slots;
-  if (!request.stopping.max_tokens && outgrows && resolved.max_tokens > fits) {
+  if (!max_tokens && outgrows && resolved.max_tokens > fits) {
     resolved.max_tokens = static_cast<int32_t>(fits);
     // A ratio is of the shorter length now.
     if (absl::Status status = ResolveEviction(request, n, context, &resolved); !status.ok()) {
@@ -325,21 +364,9 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
   }
 
   if (absl::Status status = CheckAuditFits(resolved, n, context); !status.ok()) return status;
-
-  StopConditions& stopping = resolved.stopping;
-  stopping.max_tokens = resolved.max_tokens;
-  stopping.min_tokens = request.stopping.min_tokens.value_or(0);
-  if (stopping.min_tokens > resolved.max_tokens) {
-    return Refuse("stopping.min_tokens", stopping.min_tokens,
-                  absl::StrCat("at most the max_tokens that apply, ", resolved.max_tokens));
+  if (absl::Status status = ResolveStopping(request, context, &resolved); !status.ok()) {
+    return status;
   }
-  if (!request.stopping.ignore_eos.value_or(false)) {
-    stopping.eos_token_ids = context.generation.eos_token_ids;
-  }
-  stopping.stop_token_ids = request.stopping.stop_token_ids;
-  stopping.stop = request.stopping.stop;
-  stopping.include_stop_str_in_output = request.stopping.include_stop_str_in_output.value_or(false);
-
   return resolved;
 }
 

@@ -35,6 +35,8 @@ struct ResolvedRequest {
   StopConditions stopping;
   OutputParams output;
   AppliedEviction eviction;
+  std::vector<int32_t> forced_tokens;
+  bool report_held = false;
   // nullopt: FULL.
   std::optional<kernels::EvictionPolicy> policy;
 };

@@ -273,7 +273,10 @@ void StepLoop::OnLogits(ActiveRequest& request, int32_t position, std::span<floa
 
   const auto top = request.applied.output.logprobs;
   if (top) logits_copy_.assign(logits.begin(), logits.end());
-  const std::optional<int32_t> token = request.sampler.Sample(logits, request.stop.banned());
+  const std::vector<int32_t>& forced = request.applied.forced_tokens;
+  const std::optional<int32_t> token = forced.empty()
+                                           ? request.sampler.Sample(logits, request.stop.banned())
+                                           : forced[request.completion_tokens()];
   if (!token) {
     Fail(request, absl::InternalError("the model gave no finite logit"), RequestOutcome::kError);
     return;
@@ -340,6 +343,7 @@ void StepLoop::Finish(ActiveRequest& request, FinishReason reason,
   finished.reason = reason;
   finished.matched = std::move(matched);
   finished.usage = MakeUsage(request, Clock::now());
+  if (request.applied.report_held) finished.held = runner_.Held(request);
   End(request, std::move(finished),
       reason == FinishReason::kStop ? RequestOutcome::kStop : RequestOutcome::kLength);
 }

@@ -21,6 +21,7 @@ constexpr Command kCommands[] = {
     {"serve", hydrant::server::Serve, "serve a model over gRPC, with metrics for Prometheus"},
     {"generate", hydrant::server::Generate, "answer one prompt, here or from a server"},
     {"tokenize", hydrant::server::Tokenize, "standard input to token ids; render a chat template"},
+    {"explain", hydrant::server::Explain, "what eviction keeps of one prompt, as an HTML page"},
     {"inspect", hydrant::server::Inspect, "what a checkpoint is, and what fits in a KV cache"},
     {"bench", hydrant::server::Bench, "drive a server and report latencies and throughput"},
     {"version", hydrant::server::Version, "print the version"},

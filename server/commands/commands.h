@@ -15,6 +15,7 @@ using Arguments = std::vector<std::string>;
 int Serve(const Arguments& arguments);
 int Generate(const Arguments& arguments);
 int Tokenize(const Arguments& arguments);
+int Explain(const Arguments& arguments);
 int Inspect(const Arguments& arguments);
 int Bench(const Arguments& arguments);
 int Version(const Arguments& arguments);

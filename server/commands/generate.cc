@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +15,7 @@
 #include "server/command_line.h"
 #include "server/commands/commands.h"
 #include "server/commands/generate_source.h"
+#include "server/prompt_flags.h"
 #include "server/request_flags.h"
 #include "server/signals.h"
 
@@ -29,9 +28,7 @@ constexpr int kInterrupted = 130;  // as shells say of a process that SIGINT end
 struct GenerateOptions {
   engine::EngineOptions engine;
   std::string server;
-  std::optional<std::string> prompt;
-  bool chat = false;
-  std::optional<std::string> system;
+  PromptFlags prompt;
   v1::GenerateRequest request;
 };
 
@@ -72,11 +69,7 @@ std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& argumen
   app.add_option("--server", options.server, "A running server, such as localhost:50051")
       ->type_name("ADDRESS")
       ->excludes("--model");
-  app.add_option("prompt", options.prompt, "The prompt; without it, standard input is read");
-  app.add_flag("--chat", options.chat, "The prompt is a user's message in a conversation");
-  app.add_option("--system", options.system, "With --chat: the system's message before it")
-      ->type_name("TEXT")
-      ->needs("--chat");
+  AddPromptFlags(app, options.prompt);
   v1::SamplingParams& sampling = *options.request.mutable_sampling();
   AddSamplingFlags(app, sampling);
   AddField<uint64_t>(
@@ -89,24 +82,6 @@ std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& argumen
     return 2;
   }
   return options;
-}
-
-void FillInput(GenerateOptions& options) {
-  std::string prompt =
-      options.prompt ? *options.prompt : std::string(std::istreambuf_iterator<char>(std::cin), {});
-  if (!options.chat) {
-    options.request.set_text(std::move(prompt));
-    return;
-  }
-  v1::Chat& chat = *options.request.mutable_chat();
-  if (options.system) {
-    v1::ChatMessage& system = *chat.add_messages();
-    system.set_role("system");
-    system.set_content(*options.system);
-  }
-  v1::ChatMessage& user = *chat.add_messages();
-  user.set_role("user");
-  user.set_content(std::move(prompt));
 }
 
 // Writes the answer as it comes, and at its end what it took.
@@ -186,7 +161,7 @@ int Generate(const Arguments& arguments) {
   auto parsed = ParseGenerateOptions(arguments);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   GenerateOptions& options = std::get<GenerateOptions>(parsed);
-  FillInput(options);
+  FillInput(options.prompt, options.request);
 
   Signals signals;
   Printer printer;

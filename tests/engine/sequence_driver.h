@@ -201,20 +201,12 @@ class SequenceDriver {
   }
 
   std::vector<std::vector<std::vector<int32_t>>> Kept(const ActiveRequest& r) const {
-    const kernels::KvGeometry& g = loaded_.kv->geometry();
-    const int32_t slots = r.num_slots + (r.has_hole ? 1 : 0);
-    std::vector<std::vector<std::vector<int32_t>>> kept(g.layers);
-    for (int layer = 0; layer < g.layers; ++layer) {
-      kept[layer].resize(g.kv_heads);
-      for (int head = 0; head < g.kv_heads; ++head) {
-        std::vector<int32_t>& positions = kept[layer][head];
-        for (int32_t slot = 0; slot < slots; ++slot) {
-          if (r.has_hole && r.holes[layer * g.kv_heads + head] == slot) continue;
-          const int64_t block = r.blocks[slot / kernels::kBlockSlots];
-          positions.push_back(loaded_.kv->Position(
-              layer, head, block * kernels::kBlockSlots + slot % kernels::kBlockSlots));
-        }
-        std::sort(positions.begin(), positions.end());
+    const HeldTokens held = runner_.Held(r);
+    std::vector<std::vector<std::vector<int32_t>>> kept(held.layers);
+    auto next = held.positions.begin();
+    for (auto& heads : kept) {
+      for (int32_t head = 0; head < held.kv_heads; ++head, next += held.count) {
+        heads.emplace_back(next, next + held.count);
       }
     }
     return kept;
