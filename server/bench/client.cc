@@ -48,15 +48,16 @@ struct Client::Impl {
   std::unique_ptr<v1::Generation::Stub> stub;
   std::atomic<int64_t> tokens = 0;
   std::mutex mutex;
-  std::condition_variable none_open;
   std::unordered_set<Call*> open;
+  int64_t calls = 0;  // that exist: the open ones, and those that are just ending
+  std::condition_variable none_left;
 };
 
 // Owns itself until OnDone.
 class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
-  Call(std::shared_ptr<Impl> impl, const Clock& clock, double scheduled, OnEnd on_end)
-      : impl_(std::move(impl)), clock_(clock), on_end_(std::move(on_end)) {
+  Call(Impl& impl, const Clock& clock, double scheduled, OnEnd on_end)
+      : impl_(impl), clock_(clock), on_end_(std::move(on_end)) {
     record_.scheduled = scheduled;
   }
 
@@ -67,7 +68,7 @@ class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> 
                             std::chrono::microseconds(static_cast<int64_t>(*timeout * 1e6)));
     }
     record_.sent = clock_.Now();
-    impl_->stub->async()->Generate(&context_, &request, this);
+    impl_.stub->async()->Generate(&context_, &request, this);
     StartRead(response_);
     StartCall();
   }
@@ -90,14 +91,16 @@ class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> 
     record_.ended = clock_.Now();
     record_.status = StatusOf(status);
     record_.interrupted = interrupted_ && !record_.status.ok();
-    const std::shared_ptr<Impl> impl = impl_;
     on_end_(std::move(record_));
+    Impl& impl = impl_;
     {
-      std::lock_guard lock(impl->mutex);
-      impl->open.erase(this);
-      if (impl->open.empty()) impl->none_open.notify_all();
+      std::lock_guard lock(impl.mutex);
+      impl.open.erase(this);  // from now on nobody interrupts it
     }
     delete this;
+    std::lock_guard lock(impl.mutex);
+    // Under the lock: the client may go, with all that gRPC holds, right after the last one.
+    if (--impl.calls == 0) impl.none_left.notify_all();
   }
 
  private:
@@ -106,19 +109,19 @@ class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> 
     if (response.has_delta() && response.delta().token_ids_size() > 0) {
       const int32_t tokens = response.delta().token_ids_size();
       record_.arrivals.push_back({clock_.Now(), tokens});
-      impl_->tokens.fetch_add(tokens, std::memory_order_relaxed);
+      impl_.tokens.fetch_add(tokens, std::memory_order_relaxed);
     }
     if (response.has_finished()) record_.usage = response.finished().usage();
   }
 
   absl::Status StatusOf(const grpc::Status& status) const {
-    if (!status.ok()) return ToAbsl(impl_->address, status);
+    if (!status.ok()) return ToAbsl(impl_.address, status);
     if (record_.usage) return absl::OkStatus();
     return absl::DataLossError(
-        absl::StrCat(impl_->address, ": the stream ended with OK, but without `finished`"));
+        absl::StrCat(impl_.address, ": the stream ended with OK, but without `finished`"));
   }
 
-  const std::shared_ptr<Impl> impl_;
+  Impl& impl_;
   const Clock& clock_;
   const OnEnd on_end_;
   grpc::ClientContext context_;
@@ -131,11 +134,11 @@ class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> 
       google::protobuf::Arena::CreateMessage<v1::GenerateResponse>(&arena_);
 };
 
-Client::Client(const std::string& address) : impl_(std::make_shared<Impl>(address)) {}
+Client::Client(const std::string& address) : impl_(std::make_unique<Impl>(address)) {}
 
 Client::~Client() {
   std::unique_lock lock(impl_->mutex);
-  impl_->none_open.wait(lock, [&] { return impl_->open.empty(); });
+  impl_->none_left.wait(lock, [&] { return impl_->calls == 0; });
 }
 
 absl::StatusOr<v1::GetModelInfoResponse> Client::WaitForModel(double wait_seconds) {
@@ -174,10 +177,11 @@ std::optional<v1::GetLoadResponse> Client::GetLoad() {
 
 void Client::Start(const v1::GenerateRequest& request, const Clock& clock, double scheduled,
                    std::optional<double> timeout, OnEnd on_end) {
-  auto* call = new Call(impl_, clock, scheduled, std::move(on_end));
+  auto* call = new Call(*impl_, clock, scheduled, std::move(on_end));
   {
     std::lock_guard lock(impl_->mutex);
     impl_->open.insert(call);
+    ++impl_->calls;
   }
   call->Start(request, timeout);
 }

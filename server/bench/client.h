@@ -46,7 +46,7 @@ class Client {
  private:
   struct Impl;
   class Call;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace hydrant::server::bench

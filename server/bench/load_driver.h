@@ -21,7 +21,7 @@ namespace hydrant::server::bench {
 struct LoadLimits {
   int64_t requests = std::numeric_limits<int64_t>::max();
   double seconds = std::numeric_limits<double>::infinity();  // no request that is due later
-  std::optional<double> timeout;                             // of each request, in seconds
+  std::optional<double> timeout = std::nullopt;              // of each request, in seconds
 };
 
 class LoadDriver {

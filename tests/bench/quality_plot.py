@@ -79,15 +79,15 @@ def draw(runs):
         if measured:
             recalls.append((policy, False, [(budget, recall[0]) for budget, recall in measured]))
             recalls.append((policy, True, [(budget, recall[1]) for budget, recall in measured]))
-    labels = {("H2O", False): (1, "H2O", 2, 22), ("STREAMING", False): (1, "STREAMING", 10, -6)}
+    labels = {("H2O", False): (1, "H2O", -36, 10), ("STREAMING", False): (1, "STREAMING", 10, -6)}
     values = [value for _, _, points in losses for _, value in points]
     parts = [panel(64, "Loss of perplexity to FULL", losses, scale(values), labels)]
     if recalls:
         labels = {
-            ("H2O", False): (-1, "H2O, mean", -70, -10),
-            ("H2O", True): (-1, "H2O, p5", -50, 20),
-            ("STREAMING", False): (-1, "STREAMING, mean", -112, 20),
-            ("STREAMING", True): (-1, "STREAMING, p5", -92, 20),
+            ("H2O", False): (3, "H2O, mean", -30, -12),
+            ("H2O", True): (2, "H2O, p5", 8, 14),
+            ("STREAMING", False): (-1, "STREAMING, mean", -98, 28),
+            ("STREAMING", True): (3, "STREAMING, p5", 6, 20),
         }
         ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
         parts.append(panel(490, "Recall", recalls, ticks, labels))

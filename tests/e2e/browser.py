@@ -24,7 +24,10 @@ class Browser:
     def __init__(self):
         program = shutil.which("chromium")
         assert program, "these tests need Debian's package chromium"
-        self._profile = tempfile.TemporaryDirectory(prefix="hydrant-chromium-")
+        # Its helpers may outlive it for a moment and still write there.
+        self._profile = tempfile.TemporaryDirectory(
+            prefix="hydrant-chromium-", ignore_cleanup_errors=True
+        )
         their_input, self._input = (_high(fd) for fd in os.pipe())
         self._output, their_output = (_high(fd) for fd in os.pipe())
 
@@ -58,8 +61,11 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
+        self.call("Browser.close")
+        try:
+            self._process.wait(timeout=SECONDS)
+        finally:
+            self._process.kill()
         os.close(self._input)
         os.close(self._output)
         self._profile.cleanup()
@@ -99,15 +105,18 @@ class Page:
 
     def __init__(self, browser, url="about:blank", width=1280, height=1000):
         self._browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self._target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = browser.call(
-            "Target.attachToTarget", targetId=target, flatten=True
+            "Target.attachToTarget", targetId=self._target, flatten=True
         )["sessionId"]
         self.resize(width, height)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Page.navigate", url=url)
         browser.wait_for("Page.loadEventFired", self._session)
+
+    def close(self):
+        self._browser.call("Target.closeTarget", targetId=self._target)
 
     def call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
@@ -124,6 +133,7 @@ class Page:
 
     def screenshot(self):
         """PNG of what the window shows, in base64."""
+        self.call("Page.bringToFront")  # a tab behind another may never be painted
         return self.call("Page.captureScreenshot", format="png")["data"]
 
     def _events(self, *methods):
@@ -146,7 +156,8 @@ class Page:
 def grey_values(browser, png, points):
     """The luminance, 0 to 255, of a screenshot at each of the points [x, y]."""
     assert base64.b64decode(png).startswith(b"\x89PNG")
-    return Page(browser).evaluate(
+    page = Page(browser)
+    greys = page.evaluate(
         f"""(async () => {{
           const data = await fetch('data:image/png;base64,{png}');
           const image = await createImageBitmap(await data.blob());
@@ -158,3 +169,5 @@ def grey_values(browser, png, points):
           }});
         }})()"""
     )
+    page.close()
+    return greys

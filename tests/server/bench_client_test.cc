@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,14 +34,16 @@ class BenchClientTest : public GrpcServerTest {
   BenchClientTest() { Load(); }
 
   LoadDriver Closed(int at_once, int64_t requests) {
-    return LoadDriver(client_, source_, ClosedArrivals(MakeSteps(at_once, at_once, 1, 0)),
-                      {.requests = requests});
+    LoadLimits limits;
+    limits.requests = requests;
+    return LoadDriver(client_, source_, ClosedArrivals(MakeSteps(at_once, at_once, 1, 0)), limits);
   }
   static std::future<Records> Start(LoadDriver& driver) {
     return std::async(std::launch::async, [&] { return driver.Run(); });
   }
-  // Answers with `tokens` tokens, the last two in one message.
-  void Answer(const std::string& id, int tokens) {
+  // Answers the n-th request that came, with `tokens` tokens, the last two in one message.
+  void Answer(size_t n, int tokens) {
+    const std::string id = engine_->Request(n).request.request_id;
     engine_->Emit(id, [&](engine::ResponseSink& sink) {
       engine::PromptInfo info;
       info.request_id = id;
@@ -60,8 +63,7 @@ class BenchClientTest : public GrpcServerTest {
 TEST_F(BenchClientTest, RecordsEveryTokenOfAnAnswer) {
   LoadDriver driver = Closed(1, 1);
   std::future<Records> done = Start(driver);
-  engine_->Request(0);
-  Answer("0", 5);
+  Answer(0, 5);
   const Records records = done.get();
   ASSERT_EQ(records.size(), 1);
   const RequestRecord& record = records[0];
@@ -88,10 +90,7 @@ TEST_F(BenchClientTest, AClosedLoopKeepsItsNumberOpen) {
   std::future<Records> done = Start(driver);
   engine_->Request(1);
   while (driver.progress().open != 2) std::this_thread::yield();
-  for (int i = 0; i < 4; ++i) {
-    engine_->Request(i);
-    Answer(absl::StrCat(i), 3);
-  }
+  for (int i = 0; i < 4; ++i) Answer(i, 3);
   EXPECT_EQ(done.get().size(), 4);
   EXPECT_EQ(driver.progress().ended, 4);
   EXPECT_EQ(driver.progress().not_served, 0);
@@ -101,7 +100,7 @@ TEST_F(BenchClientTest, AnOpenLoopDoesNotWaitForAnswers) {
   LoadDriver driver(client_, source_, GivenArrivals({0, 0.001, 0.002, 0.002}), {});
   std::future<Records> done = Start(driver);
   engine_->Request(3);  // all are there before any is answered
-  for (int i = 0; i < 4; ++i) Answer(absl::StrCat(i), 3);
+  for (int i = 0; i < 4; ++i) Answer(i, 3);
   const Records records = done.get();
   ASSERT_EQ(records.size(), 4);
   double scheduled = 0;
@@ -140,8 +139,13 @@ TEST_F(BenchClientTest, StoppingInterruptsWhatIsOpenAndSendsNothingMore) {
 }
 
 TEST_F(BenchClientTest, ATimeoutEndsARequest) {
-  LoadDriver driver(client_, source_, GivenArrivals({0}), {.timeout = 0.05});
-  EXPECT_EQ(Start(driver).get()[0].status.code(), absl::StatusCode::kDeadlineExceeded);
+  LoadLimits limits;
+  limits.timeout = 0.05;
+  LoadDriver driver(client_, source_, GivenArrivals({0}), limits);
+  std::future<Records> done = Start(driver);
+  engine_->Request(0);
+  EXPECT_EQ(done.get()[0].status.code(), absl::StatusCode::kDeadlineExceeded);
+  engine_->Fail("0", absl::DeadlineExceededError("as a real one would end it"));
 }
 
 TEST_F(BenchClientTest, AsksTheServer) {

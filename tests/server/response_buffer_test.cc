@@ -25,7 +25,7 @@ TEST(ResponseBufferTest, MergesDeltasBetweenPops) {
   buffer.Push(Delta{"ab", {1}, {{1, {}, {}}}});
   buffer.Push(Delta{"", {2}, {{2, {}, {}}}});
   buffer.Push(Delta{"c", {3, 4}, {{3, {}, {}}, {4, {}, {}}}});
-  buffer.End(engine::Finished{engine::FinishReason::kLength, {}, {}});
+  buffer.End(engine::Finished{engine::FinishReason::kLength, {}, {}, {}});
 
   EXPECT_EQ(std::get<engine::PromptInfo>(*buffer.Pop()).request_id, "r");
   const Delta delta = std::get<Delta>(*buffer.Pop());
