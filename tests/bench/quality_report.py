@@ -84,11 +84,12 @@ def table(header, rows):
 def describe(lines):
     """One sentence on what a study measured."""
     passages = {(line["text"], line["passage"]) for line in lines}
-    kv_dtypes = sorted({line["kv_cache_dtype"] for line in lines})
+    kv_dtypes = {line["kv_cache_dtype"] for line in lines}
+    kv = f", {kv_dtypes.pop()} KV" if len(kv_dtypes) == 1 else ""
     return (
         f"{len(passages)} passages of {len({text for text, _ in passages})} texts, "
         f"{lines[0]['prompt_tokens']:,} + {lines[0]['tokens']} tokens each; "
-        f"{lines[0]['weight_dtype']} weights, {' and '.join(kv_dtypes)} KV"
+        f"{lines[0]['weight_dtype']} weights{kv}"
     )
 
 
