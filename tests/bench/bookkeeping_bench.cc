@@ -128,7 +128,7 @@ int main() {
   std::printf(
       "| phase | KV | sequences | slots | attention of FULL, ms | scores | victims | together |\n"
       "|---|---|---|---|---|---|---|---|\n");
-  for (const KvDType dtype : {KvDType::kBF16, KvDType::kInt8, KvDType::kF32}) {
+  for (const KvDType dtype : hydrant::kernels::kKvDTypes) {
     for (const int slots : {256, 1024, 4096}) hydrant::bench::Decode(dtype, 1, slots);
     hydrant::bench::Decode(dtype, 16, 256);
     hydrant::bench::Decode(dtype, 16, 1024);
