@@ -31,7 +31,7 @@ namespace hydrant::engine {
 
 class DecoderModel : public Model {
  public:
-  // Loads the weights and reserves memory: called once, by MakeDecoder.
+  // Loads the weights and reserves memory: called once, by Model::Load.
   absl::Status Init(const weights::Checkpoint& checkpoint, const Options& options,
                     const Progress& progress);
 

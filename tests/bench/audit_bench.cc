@@ -5,8 +5,6 @@
 // One compute thread, in processor time of the whole process, so that other work on the machine
 // counts little. Each figure is the median of pairs. Build in Release.
 
-#include <time.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
@@ -20,17 +18,12 @@
 
 #include "engine/engine.h"
 #include "kernels/check.h"
+#include "tests/bench/processor_time.h"
 
 namespace hydrant::bench {
 namespace {
 
 constexpr int kPairs = 5;
-
-double ProcessSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // What the requests of one run have in common.
 struct Run {
@@ -50,11 +43,12 @@ class Sink : public engine::ResponseSink {
   void OnDelta(engine::Delta) override {
     if (std::exchange(started_, true)) return;
     std::lock_guard lock(run_.mutex);
-    if (++run_.first_tokens == requests_) run_.decode_start = ProcessSeconds();
+    if (++run_.first_tokens == requests_)
+      run_.decode_start = ProcessorSeconds(CLOCK_PROCESS_CPUTIME_ID);
   }
   void OnFinished(engine::Finished finished) override {
     std::lock_guard lock(run_.mutex);
-    if (run_.ended++ == 0) run_.decode_end = ProcessSeconds();
+    if (run_.ended++ == 0) run_.decode_end = ProcessorSeconds(CLOCK_PROCESS_CPUTIME_ID);
     if (finished.usage.recall) run_.recall = *finished.usage.recall;
     run_.changed.notify_all();
   }

@@ -5,8 +5,6 @@
 // that other work on the machine does not count; the kernels share nothing that would make more
 // threads dearer.
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -14,22 +12,17 @@
 #include <vector>
 
 #include "tests/bench/attended.h"
+#include "tests/bench/processor_time.h"
 
 namespace hydrant::bench {
 namespace {
 
 constexpr int kPairs = 15;
 
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 double Time(const std::function<void()>& work) {
-  const double start = ThreadSeconds();
+  const double start = ProcessorSeconds(CLOCK_THREAD_CPUTIME_ID);
   work();
-  return ThreadSeconds() - start;
+  return ProcessorSeconds(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 double Median(std::vector<double> values) {

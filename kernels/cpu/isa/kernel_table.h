@@ -38,7 +38,7 @@ struct LinearArgs {
 };
 
 // Where a block of one layer and KV head has what, in bytes from its begin; its keys come first.
-// The layouts are described in attention.h.
+// The layouts are described in kv_readers.h.
 struct BlockOffsets {
   int64_t key_scales;
   int64_t values;
