@@ -2,9 +2,11 @@
 // Hugging Face's names and layout ("model.layers.0.self_attn.q_proj.weight", [out, in]).
 //
 // Two sources: a Hugging Face directory (config.json, safetensors of F32, F16, BF16, one file or
-// sharded by model.safetensors.index.json, generation_config.json) and a GGUF file (F32, F16, BF16,
-// Q8_0, Q4_0, Q4_1), whose names are mapped and whose rotary rows of q and k are put back into
-// Hugging Face's order. Memory-mapped; everything is validated at Open.
+// sharded by model.safetensors.index.json, generation_config.json) and a GGUF file (the types that
+// ggml_types.cc has a decoder for), whose names are mapped and whose rotary rows of q and k are put
+// back into Hugging Face's order. Memory-mapped; everything is validated at Open. Rows come out as
+// the exact values that the file's type defines; what a model packs them into is its own choice
+// (kernels::WeightDType).
 
 #ifndef HYDRANT_ENGINE_WEIGHTS_CHECKPOINT_H_
 #define HYDRANT_ENGINE_WEIGHTS_CHECKPOINT_H_

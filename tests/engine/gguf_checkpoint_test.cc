@@ -11,7 +11,7 @@
 namespace hydrant::engine::weights {
 namespace {
 
-constexpr uint32_t kF32 = 0, kQ8_0 = 8, kQ4_K = 12;
+constexpr uint32_t kF32 = 0, kQ8_0 = 8, kIq1S = 19;
 constexpr int kHidden = 32, kHeads = 4, kKvHeads = 2, kHeadDim = 8, kMlp = 64, kVocab = 6;
 
 using Matrix = std::vector<std::vector<float>>;  // [rows][cols]
@@ -257,11 +257,11 @@ TEST_F(GgufCheckpointTest, WhatIsNotSupportedIsNamed) {
   writer.String("general.architecture", "llama");
   ExpectRefused(writer, "llama.embedding_length is missing");
   writer = Llama();
-  writer.Tensor("blk.0.attn_gate.weight", {256}, kQ4_K, std::string(144, 'x'));
+  writer.Tensor("blk.0.attn_gate.weight", {256}, kIq1S, std::string(50, 'x'));
   ExpectRefused(writer, "'blk.0.attn_gate.weight' is not part of the architecture");
   writer = Llama();
-  writer.Tensor("blk.1.ffn_up.weight", {256}, kQ4_K, std::string(144, 'x'));
-  ExpectRefused(writer, "tensor 'blk.1.ffn_up.weight' is of type Q4_K");
+  writer.Tensor("blk.1.ffn_up.weight", {256}, kIq1S, std::string(50, 'x'));
+  ExpectRefused(writer, "tensor 'blk.1.ffn_up.weight' is of type IQ1_S");
   writer = Llama();
   writer.U32("llama.expert_count", 8);
   ExpectRefused(writer, "a mixture of 8 experts", kUnimplemented);
