@@ -220,7 +220,7 @@ TEST_F(GgufCheckpointTest, Rope) {
 
   writer = Llama();
   writer.String("llama.rope.scaling.type", "yarn");
-  ExpectRefused(writer, "RoPE scaling of type 'yarn'", absl::StatusCode::kUnimplemented);
+  ExpectRefused(writer, "llama.rope.scaling.type 'yarn'", absl::StatusCode::kUnimplemented);
   writer = Llama();
   writer.String("llama.rope.scaling.type", "linear");
   ExpectRefused(writer, "llama.rope.scaling.factor is missing");

@@ -145,9 +145,9 @@ inline void ConvertTokenizer(const nlohmann::json& tokenizer, GgufWriter* writer
   writer->U32("tokenizer.ggml.eos_token_id", 2);
 }
 
-inline GgufWriter Convert(const Family& family, const Checkpoint& checkpoint) {
+inline GgufWriter Convert(const Family& family, const Checkpoint& checkpoint,
+                          GgufWriter writer = {}) {
   const ModelConfig& c = checkpoint.config();
-  GgufWriter writer;
   const std::string prefix = family.architecture + ".";
   writer.String("general.architecture", family.architecture);
   writer.U32(prefix + "block_count", c.num_hidden_layers);
