@@ -186,10 +186,7 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   checkpoint_->DropPages();
 
   resolver_.generation = checkpoint_->generation_config();
-  std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
-  for (int32_t id : tokenizer_->eos_ids()) {
-    if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
-  }
+  resolver_.generation.eos_token_ids = weights::EosTokenIds(resolver_.generation, *tokenizer_);
   resolver_.eviction = options.eviction;
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;
