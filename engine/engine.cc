@@ -152,7 +152,7 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   status = take(tokenizer_, checkpoint_->LoadTokenizer());
   if (!status.ok()) return status;
   if (checkpoint_->chat_template()) {
-    template_ = chat::Template::Parse(*checkpoint_->chat_template());
+    template_ = chat::Template::Parse(*checkpoint_->chat_template(), tokenizer_->named_tokens());
   }
   status = take(backend_, CreateBackend(options));
   if (!status.ok()) return status;

@@ -25,7 +25,7 @@ struct Conversation {
   bool add_generation_prompt = true;
   // More of the template's variables, as the text of a JSON object: "tools", "documents",
   // "enable_thinking" …; "messages" here are taken instead of those above. Empty: none.
-  std::string variables;
+  std::string variables = {};
 };
 
 // The variables that name special tokens: {"bos_token", "<s>"}, {"eos_token", "</s>"} …

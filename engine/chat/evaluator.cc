@@ -268,11 +268,11 @@ Value Interpreter::Slice(const Value& value, const Expression& slice) {
   if (value.is(Value::kUndefined)) return Fail(value.why());
   const bool is_text = value.is(Value::kString);
   if (!is_text && !value.is(Value::kList) && !value.is(Value::kTuple)) {
-    return Value::Undefined(absl::StrCat("'", value.type_description(), "' cannot be sliced"));
+    return Fail(absl::StrCat("'", value.type_description(), "' cannot be sliced"));
   }
   for (const Value& bound : bounds) {
     if (!bound.is(Value::kNone) && !bound.is_integer()) {
-      return Value::Undefined("a slice's bounds are no integers");
+      return Fail("a slice's bounds are no integers");
     }
   }
   const std::u32string characters = is_text ? Characters(value.text()) : std::u32string();

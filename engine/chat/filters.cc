@@ -139,7 +139,9 @@ Value TruncateFilter(Interpreter& interpreter, const Value& value, const Argumen
   const int64_t leeway = Integer(interpreter, arguments, 3, "leeway", 5);
   const int64_t kept = length - static_cast<int64_t>(CountCharacters(end));
   if (kept < 0 || leeway < 0) return interpreter.Fail("truncate: too short for its end");
-  if (static_cast<int64_t>(text.size()) <= length + leeway) return value;
+  const Value size = Length(interpreter, value, {});
+  if (!interpreter.ok() || size.integer() <= length + leeway) return value;
+  if (!value.is(Value::kString)) return interpreter.Fail("truncate needs a text");
   std::string out = FromCharacters(text.substr(0, static_cast<size_t>(kept)));
   const size_t space = out.rfind(' ');
   if (!Flag(arguments, 1, "killwords") && space != std::string::npos) out.resize(space);
@@ -360,9 +362,12 @@ Value ToJsonFilter(Interpreter& interpreter, const Value& value, const Arguments
 
 // Percent-encoding of what urllib.parse.quote encodes.
 Value UrlEncodeFilter(Interpreter& interpreter, const Value& value, const Arguments&) {
-  if (!value.is(Value::kString)) return interpreter.Fail("urlencode needs a text");
+  if (value.is_sequence() || value.is(Value::kDict)) {
+    return interpreter.Fail("urlencode of several values is not supported",
+                            absl::StatusCode::kUnimplemented);
+  }
   std::string out;
-  for (const char c : value.text()) {
+  for (const char c : value.Str()) {
     if (std::isalnum(static_cast<unsigned char>(c)) ||
         std::string_view("_.-~/").find(c) != std::string_view::npos) {
       out += c;

@@ -134,7 +134,8 @@ class PercentFormatter {
       if (at_ < format_.size()) Conversion();
     }
     const bool used = !values_.is(Value::kTuple)
-                          ? next_ > 0 || values_.is(Value::kDict) || values_.is(Value::kList)
+                          ? next_ > 0 || values_.is(Value::kDict) || values_.is(Value::kList) ||
+                                values_.is(Value::kUndefined)
                           : next_ >= values_.items().size();
     if (!used) return interpreter_.Fail("not all arguments were used in formatting");
     return interpreter_.MakeString(std::move(out_));

@@ -201,24 +201,26 @@ Interpreter::Flow Interpreter::RunFor(const Statement& statement, const Value& v
   }
   frame_ = outer;
   if (!ok()) return Flow::kNext;
-  if (items.empty()) {
-    PushFrame(outer);
-    const Flow flow = RunBody(statement.bodies[1]);  // of the loop around this one
-    frame_ = outer;
-    return flow;
-  }
   const std::shared_ptr<Loop> loop =
       std::make_shared<Loop>(statement, std::move(items), depth,
                              statement.recursive ? KeepFrame() : std::weak_ptr<Frame>());
+  // As in Jinja's generated code, an iteration that is left early does not count for "else".
+  bool iterated = false;
   for (; loop->index < loop->items.size() && Step(); ++loop->index) {
     PushFrame(outer);
     frame_->Set("loop", Value::OfObject(loop));
     Assign(*statement.target, loop->items[loop->index]);
     const Flow flow = RunBody(statement.bodies[0]);
     if (flow == Flow::kBreak) break;
+    if (flow == Flow::kNext) iterated = true;
+  }
+  Flow flow = Flow::kNext;  // of the loop around this one
+  if (!iterated && ok()) {
+    PushFrame(outer);
+    flow = RunBody(statement.bodies[1]);
   }
   frame_ = outer;
-  return Flow::kNext;
+  return flow;
 }
 
 Value Interpreter::RenderLoop(const Statement& loop, std::shared_ptr<Frame> frame,

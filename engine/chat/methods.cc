@@ -10,7 +10,7 @@ namespace hydrant::engine::chat {
 namespace {
 
 constexpr std::string_view kDictMethods[] = {"copy", "get", "items", "keys", "values"};
-constexpr std::string_view kSequenceMethods[] = {"count", "index"};
+constexpr std::string_view kSequenceMethods[] = {"copy", "count", "index"};
 constexpr std::string_view kStringMethods[] = {
     "capitalize",  "casefold",   "center",     "count",        "endswith",     "expandtabs",
     "find",        "format",     "format_map", "index",        "isalnum",      "isalpha",
@@ -55,6 +55,7 @@ Value CallDictMethod(Interpreter& interpreter, const Value& self, std::string_vi
 
 Value CallSequenceMethod(Interpreter& interpreter, const Value& self, std::string_view name,
                          const Arguments& arguments) {
+  if (name == "copy") return self;
   if (arguments.positional.size() != 1) {
     return interpreter.Fail(absl::StrCat(std::string(name), "() takes one argument"));
   }

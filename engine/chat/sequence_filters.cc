@@ -241,6 +241,7 @@ Arguments Rest(const Arguments& arguments, size_t from) {
 }
 
 Value MapFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+  if (!value.Truthy()) return Value::Generator({});
   std::vector<Value> items;
   if (arguments.positional.empty()) {
     const Value* attribute = arguments.Find(SIZE_MAX, "attribute");
@@ -262,6 +263,7 @@ Value MapFilter(Interpreter& interpreter, const Value& value, const Arguments& a
 
 Value Choose(Interpreter& interpreter, const Value& value, const Arguments& arguments,
              bool by_attribute, bool keep) {
+  if (!value.Truthy()) return Value::Generator({});
   const size_t test_at = by_attribute ? 1 : 0;
   if (by_attribute && arguments.positional.empty()) {
     return interpreter.Fail("the name of an attribute is missing");

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -34,6 +35,7 @@ struct TokenizerComponents {
   std::unique_ptr<Decoder> decoder;
   std::optional<int32_t> bos_id;
   std::vector<int32_t> eos_ids;
+  std::vector<std::pair<std::string, std::string>> named_tokens;
 };
 
 class ComposedTokenizer : public Tokenizer {
@@ -43,6 +45,9 @@ class ComposedTokenizer : public Tokenizer {
   int32_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> bos_id() const override { return parts_.bos_id; }
   std::vector<int32_t> eos_ids() const override { return parts_.eos_ids; }
+  std::vector<std::pair<std::string, std::string>> named_tokens() const override {
+    return parts_.named_tokens;
+  }
   std::vector<int32_t> Encode(std::string_view text, bool add_special_tokens) const override;
   std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const override;
   std::string TokenText(int32_t id) const override;
