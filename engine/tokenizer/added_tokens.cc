@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/tokenizer/unicode.h"
 #include "engine/tokenizer/utf8.h"
 #include "engine/tokenizer/vocabulary.h"
 
@@ -11,12 +12,6 @@ namespace {
 
 // \w of Rust's regex crate, which Hugging Face uses here.
 constexpr std::string_view kWordCharacter = R"([\w\x{200c}\x{200d}])";
-
-bool IsWhiteSpace(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
 
 // The last character of `text`, valid and not empty.
 std::string_view LastCharacter(std::string_view text) {

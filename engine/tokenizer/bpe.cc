@@ -1,7 +1,6 @@
 #include "engine/tokenizer/bpe.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/utf8.h"
@@ -27,12 +26,8 @@ absl::Status MergeError(size_t rank, const Bpe::Merge& merge, std::string_view t
 }  // namespace
 
 Bpe::Bpe(Vocabulary vocabulary, BpeOptions options)
-    : vocabulary_(std::move(vocabulary)), options_(options) {
-  for (int byte = 0; byte < 256; ++byte) {
-    char name[8];
-    std::snprintf(name, sizeof(name), "<0x%02X>", byte);
-    byte_ids_[byte] = vocabulary_.Find(name).value_or(kNone);
-  }
+    : vocabulary_(std::move(vocabulary)), options_(std::move(options)) {
+  byte_ids_ = ByteTokens(vocabulary_);
   for (char32_t character = 0; character < short_ids_.size(); ++character) {
     std::string text;
     AppendUtf8(character, text);
@@ -47,13 +42,14 @@ Bpe::Bpe(Vocabulary vocabulary, BpeOptions options)
 absl::StatusOr<std::unique_ptr<Bpe>> Bpe::Create(Vocabulary vocabulary,
                                                  const std::vector<Merge>& merges,
                                                  BpeOptions options) {
-  std::unique_ptr<Bpe> bpe(new Bpe(std::move(vocabulary), options));
+  std::unique_ptr<Bpe> bpe(new Bpe(std::move(vocabulary), std::move(options)));
   bpe->merges_.reserve(merges.size());
   std::string merged;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
     merged.assign(left);
-    merged += right;
+    // Within a word every token has the prefix, which a merge keeps at its front only.
+    merged += right.substr(std::min(right.size(), bpe->options_.continuing_subword_prefix.size()));
     const std::optional<int32_t> left_id = bpe->vocabulary_.Find(left);
     const std::optional<int32_t> right_id = bpe->vocabulary_.Find(right);
     const std::optional<int32_t> id = bpe->vocabulary_.Find(merged);
@@ -149,8 +145,15 @@ void Bpe::AddCandidate(int32_t left, Scratch& scratch) const {
   scratch.heap.push_back({order, symbol.id, right_id, found->second.id});
 }
 
+std::string Bpe::WithAffixes(std::string_view character, bool is_first, bool is_last) const {
+  std::string text = is_first ? std::string() : options_.continuing_subword_prefix;
+  text += character;
+  if (is_last) text += options_.end_of_word_suffix;
+  return text;
+}
+
 int32_t Bpe::IdOfCharacter(std::string_view character) const {
-  if (character.size() <= 2) {
+  if (character.size() <= 2 && Utf8Length(character[0]) == character.size()) {
     const char32_t value = ReadUtf8(character).character;
     if (value < short_ids_.size()) return short_ids_[value];
   }
@@ -162,9 +165,17 @@ void Bpe::AddSymbols(std::string_view piece, std::vector<Symbol>& symbols) const
   // An unknown id waits for the next character, which may be unknown as well. As in Hugging Face's
   // merge_word, byte tokens overtake one that waits.
   bool unk_waits = false;
+  const bool has_affixes =
+      !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
+  std::string affixed;
   for (size_t at = 0; at < piece.size();) {
-    const std::string_view character = piece.substr(at, Utf8Length(piece[at]));
+    std::string_view character = piece.substr(at, Utf8Length(piece[at]));
+    const bool is_first = at == 0;
     at += character.size();
+    if (has_affixes) {
+      affixed = WithAffixes(character, is_first, at == piece.size());
+      character = affixed;
+    }
     const int32_t id = IdOfCharacter(character);
     if (id != kNone) {
       if (unk_waits) add(*options_.unk_id);

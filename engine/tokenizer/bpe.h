@@ -27,6 +27,8 @@ struct BpeOptions {
   bool fuse_unk = false;       // neighbouring unknown characters are one unk_id
   bool byte_fallback = false;  // such a character becomes its bytes' tokens <0x00> … <0xFF>
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  std::string continuing_subword_prefix;  // of every character of a piece but the first
+  std::string end_of_word_suffix;         // of the last one
 };
 
 class Bpe : public Model {
@@ -72,6 +74,7 @@ class Bpe : public Model {
   void AddSymbols(std::string_view piece, std::vector<Symbol>& symbols) const;
   void AddCandidate(int32_t left, Scratch& scratch) const;
   int32_t IdOfCharacter(std::string_view character) const;
+  std::string WithAffixes(std::string_view character, bool is_first, bool is_last) const;
 
   Vocabulary vocabulary_;
   BpeOptions options_;

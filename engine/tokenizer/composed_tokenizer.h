@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/added_tokens.h"
 #include "engine/tokenizer/decoder.h"
@@ -62,7 +63,8 @@ class ComposedTokenizer : public Tokenizer {
   };
 
   ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw, AddedTokenFinder normalized,
-                    absl::flat_hash_map<int32_t, AddedEntry> added);
+                    absl::flat_hash_map<int32_t, AddedEntry> added,
+                    absl::flat_hash_set<std::string> specials);
 
   // `at_start`: the whole text begins with `text`.
   void EncodeBetweenAdded(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;
@@ -74,6 +76,9 @@ class ComposedTokenizer : public Tokenizer {
   AddedTokenFinder raw_finder_;         // for tokens that are looked for before normalisation
   AddedTokenFinder normalized_finder_;  // and after it
   absl::flat_hash_map<int32_t, AddedEntry> added_;
+  // Contents of the special ones. Decoding leaves out what is spelled so, as Hugging Face does: a
+  // special token that normalisation changes stays.
+  absl::flat_hash_set<std::string> specials_;
   int32_t vocab_size_ = 0;
 };
 

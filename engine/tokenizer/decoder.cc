@@ -117,6 +117,41 @@ Result StripFromJson(const JsonNode& json) {
   });
 }
 
+// A text member of `json`, or `absent`.
+absl::StatusOr<std::string> TextOr(const JsonNode& json, std::string_view key,
+                                   std::string_view absent) {
+  if (!json.Find(key)) return std::string(absent);
+  return json.String(key);
+}
+
+Result WordPieceFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> prefix = TextOr(json, "prefix", "##");
+  if (!prefix.ok()) return prefix.status();
+  const absl::StatusOr<bool> cleanup = json.Bool("cleanup", true);
+  if (!cleanup.ok()) return cleanup.status();
+  return Simple([prefix = *prefix, cleanup = *cleanup](bool mid_text) {
+    return std::make_unique<WordPieceStage>(prefix, cleanup, mid_text);
+  });
+}
+
+Result BpeFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> suffix = TextOr(json, "suffix", "</w>");
+  if (!suffix.ok()) return suffix.status();
+  return Simple([suffix = *suffix](bool) { return std::make_unique<WordEndStage>(suffix); });
+}
+
+Result CtcFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> pad = TextOr(json, "pad_token", "<pad>");
+  if (!pad.ok()) return pad.status();
+  const absl::StatusOr<std::string> delimiter = TextOr(json, "word_delimiter_token", "|");
+  if (!delimiter.ok()) return delimiter.status();
+  const absl::StatusOr<bool> cleanup = json.Bool("cleanup", true);
+  if (!cleanup.ok()) return cleanup.status();
+  return Simple([pad = *pad, delimiter = *delimiter, cleanup = *cleanup](bool) {
+    return std::make_unique<CtcStage>(pad, delimiter, cleanup);
+  });
+}
+
 Result MetaspaceFromJson(const JsonNode& json) {
   const absl::StatusOr<std::string> replacement = json.Character("replacement");
   if (!replacement.ok()) return replacement.status();
@@ -138,6 +173,9 @@ Result Decoder::FromJson(const JsonNode& json) {
   if (*type == "Strip") return StripFromJson(json);
   if (*type == "Metaspace") return MetaspaceFromJson(json);
   if (*type == "ByteLevel") return ByteLevel();
+  if (*type == "WordPiece") return WordPieceFromJson(json);
+  if (*type == "BPEDecoder") return BpeFromJson(json);
+  if (*type == "CTC") return CtcFromJson(json);
   if (*type == "ByteFallback") {
     return Simple([](bool) { return std::make_unique<ByteFallbackStage>(); });
   }

@@ -35,8 +35,7 @@ class DecodeStage {
 // Immutable; makes stages.
 class Decoder {
  public:
-  // Replace, ByteFallback, Fuse, Strip, ByteLevel, Metaspace and Sequence; UNIMPLEMENTED names any
-  // other.
+  // UNIMPLEMENTED names a component that is not known.
   static absl::StatusOr<std::unique_ptr<Decoder>> FromJson(const JsonNode& json);
   static std::unique_ptr<Decoder> ByteLevel();
   // What Hugging Face does without a decoder: a space between tokens.

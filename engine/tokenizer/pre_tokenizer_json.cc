@@ -55,6 +55,61 @@ Result MetaspaceFromJson(const JsonNode& json) {
   return std::make_unique<MetaspacePreTokenizer>(*std::move(replacement), *prepend, *split);
 }
 
+// Of ASCII, what is a symbol counts too.
+constexpr std::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
+
+// "\\w+|[^\\w\\s]+" as Rust's regex crate reads it: joiners are parts of words.
+constexpr std::string_view kWords = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|)"
+                                    R"([^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
+
+Result PunctuationFromJson(const JsonNode& json) {
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  if (json.Find("behavior")) {
+    const absl::StatusOr<SplitBehavior> given = SplitBehaviorFromJson(json, "behavior");
+    if (!given.ok()) return given.status();
+    behavior = *given;
+  }
+  return Split(TextPattern::Regexp(kPunctuation), behavior, /*invert=*/false);
+}
+
+Result WhiteSpaceSplit() {
+  return Split(TextPattern::Regexp(R"(\s)"), SplitBehavior::kRemoved, /*invert=*/false);
+}
+
+Result IsolatedPunctuation() {
+  return Split(TextPattern::Regexp(kPunctuation), SplitBehavior::kIsolated, /*invert=*/false);
+}
+
+Result Bert() {
+  std::vector<std::unique_ptr<PreTokenizer>> steps;
+  for (const auto make : {WhiteSpaceSplit, IsolatedPunctuation}) {
+    Result step = make();
+    if (!step.ok()) return step.status();
+    steps.push_back(*std::move(step));
+  }
+  return std::make_unique<PreTokenizerSequence>(std::move(steps));
+}
+
+Result CharDelimiterFromJson(const JsonNode& json) {
+  absl::StatusOr<std::string> delimiter = json.Character("delimiter");
+  if (!delimiter.ok()) return delimiter.status();
+  return Split(TextPattern::Literal(*std::move(delimiter)), SplitBehavior::kRemoved,
+               /*invert=*/false);
+}
+
+Result FixedLengthFromJson(const JsonNode& json) {
+  int64_t length = 5;
+  if (json.Find("length")) {
+    const absl::StatusOr<int64_t> given = json.Int("length");
+    if (!given.ok()) return given.status();
+    length = *given;
+  }
+  constexpr int64_t kMaxLength = 65535;  // of a repetition in a regular expression
+  if (length < 1 || length > kMaxLength) return json.Invalid("\"length\" is out of range");
+  return Split(TextPattern::Regexp(absl::StrCat("(?m:.{1,", length, "})")),
+               SplitBehavior::kIsolated, /*invert=*/false);
+}
+
 Result SequenceFromJson(const JsonNode& json) {
   const absl::StatusOr<JsonNode> member = json.Member("pretokenizers");
   if (!member.ok()) return member.status();
@@ -95,11 +150,13 @@ absl::StatusOr<std::unique_ptr<PreTokenizer>> PreTokenizer::FromJson(const JsonN
   if (*type == "Digits") return DigitsFromJson(json);
   if (*type == "Metaspace") return MetaspaceFromJson(json);
   if (*type == "Whitespace") {
-    return Split(TextPattern::Regexp(R"(\w+|[^\w\s]+)"), SplitBehavior::kRemoved, /*invert=*/true);
+    return Split(TextPattern::Regexp(kWords), SplitBehavior::kRemoved, /*invert=*/true);
   }
-  if (*type == "WhitespaceSplit") {
-    return Split(TextPattern::Regexp(R"(\s)"), SplitBehavior::kRemoved, /*invert=*/false);
-  }
+  if (*type == "WhitespaceSplit") return WhiteSpaceSplit();
+  if (*type == "Punctuation") return PunctuationFromJson(json);
+  if (*type == "BertPreTokenizer") return Bert();
+  if (*type == "CharDelimiterSplit") return CharDelimiterFromJson(json);
+  if (*type == "FixedLength") return FixedLengthFromJson(json);
   return json.Unsupported(absl::StrCat("pre-tokenizer ", *type));
 }
 
