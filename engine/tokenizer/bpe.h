@@ -27,8 +27,8 @@ struct BpeOptions {
   bool fuse_unk = false;       // neighbouring unknown characters are one unk_id
   bool byte_fallback = false;  // such a character becomes its bytes' tokens <0x00> … <0xFF>
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
-  std::string continuing_subword_prefix;  // of every character of a piece but the first
-  std::string end_of_word_suffix;         // of the last one
+  std::string continuing_subword_prefix = {};  // of every character of a piece but the first
+  std::string end_of_word_suffix = {};         // of the last one
 };
 
 class Bpe : public Model {

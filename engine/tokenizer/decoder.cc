@@ -158,9 +158,7 @@ Result MetaspaceFromJson(const JsonNode& json) {
   const absl::StatusOr<MetaspacePreTokenizer::Prepend> prepend = MetaspacePrependFromJson(json);
   if (!prepend.ok()) return prepend.status();
   const bool was_prepended = *prepend != MetaspacePreTokenizer::Prepend::kNever;
-  return Simple([replacement = *replacement, was_prepended](bool mid_text) {
-    return std::make_unique<MetaspaceStage>(replacement, was_prepended && !mid_text);
-  });
+  return Decoder::Metaspace(*replacement, was_prepended);
 }
 
 }  // namespace
@@ -187,6 +185,25 @@ Result Decoder::FromJson(const JsonNode& json) {
 
 std::unique_ptr<Decoder> Decoder::ByteLevel() {
   return Simple([](bool mid_text) { return std::make_unique<ByteLevelStage>(mid_text); });
+}
+
+std::unique_ptr<Decoder> Decoder::Metaspace(std::string replacement, bool drop_first_space) {
+  return Simple([replacement = std::move(replacement), drop_first_space](bool mid_text) {
+    return std::make_unique<MetaspaceStage>(replacement, drop_first_space && !mid_text);
+  });
+}
+
+std::unique_ptr<Decoder> Decoder::SentencePiece(bool drop_first_space) {
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  const auto pattern = std::make_shared<const TextPattern>(TextPattern::Literal("\u2581"));
+  decoders.push_back(
+      Simple([pattern](bool) { return std::make_unique<ReplaceStage>(pattern, " "); }));
+  decoders.push_back(Simple([](bool) { return std::make_unique<ByteFallbackStage>(); }));
+  decoders.push_back(Simple([](bool mid_text) { return std::make_unique<FuseStage>(mid_text); }));
+  if (drop_first_space) {
+    decoders.push_back(Simple([](bool) { return std::make_unique<StripStage>(" ", 1, 0); }));
+  }
+  return std::make_unique<DecoderSequence>(std::move(decoders));
 }
 
 std::unique_ptr<Decoder> Decoder::SpaceBetween() {

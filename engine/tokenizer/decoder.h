@@ -38,6 +38,10 @@ class Decoder {
   // UNIMPLEMENTED names a component that is not known.
   static absl::StatusOr<std::unique_ptr<Decoder>> FromJson(const JsonNode& json);
   static std::unique_ptr<Decoder> ByteLevel();
+  // SentencePiece's, for BPE: visible spaces become spaces, byte tokens their bytes, and the space
+  // that was put in front goes.
+  static std::unique_ptr<Decoder> SentencePiece(bool drop_first_space);
+  static std::unique_ptr<Decoder> Metaspace(std::string replacement, bool drop_first_space);
   // What Hugging Face does without a decoder: a space between tokens.
   static std::unique_ptr<Decoder> SpaceBetween();
 
