@@ -15,6 +15,7 @@
 #include "engine/request_resolver.h"
 #include "engine/step_loop.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/turn_end.h"
 #include "engine/weights/checkpoint.h"
 #include "scheduler/scheduler.h"
 
@@ -185,7 +186,12 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
 
   resolver_.generation = checkpoint_->generation_config();
   std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
-  for (int32_t id : tokenizer_->eos_ids()) {
+  std::vector<int32_t> more = tokenizer_->eos_ids();
+  if (template_.ok()) {
+    if (const std::optional<int32_t> id = EndOfTurn(*template_, *tokenizer_)) more.push_back(*id);
+  }
+  for (const int32_t id : more) {
+    if (id >= config.vocab_size) continue;  // the model cannot choose it
     if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
   }
   resolver_.eviction = options.eviction;
