@@ -66,10 +66,7 @@ std::string StripNormalizer::Normalize(std::string text) const {
 std::string BertNormalizer::Normalize(std::string text) const {
   if (options_.clean_text) {
     text = MapCharacters(text, [](char32_t c, std::string& out) {
-      const bool is_space = IsWhiteSpace(c);
-      const bool is_line_space = c == '\t' || c == '\n' || c == '\r';
-      if (c == 0 || c == 0xFFFD || (IsOther(CategoryOf(c)) && !is_line_space)) return;
-      AppendUtf8(is_space ? U' ' : c, out);
+      if (!HasTrait(c, kControl)) AppendUtf8(IsWhiteSpace(c) ? U' ' : c, out);
     });
   }
   if (options_.handle_chinese_chars) {
@@ -82,7 +79,7 @@ std::string BertNormalizer::Normalize(std::string text) const {
   }
   if (options_.strip_accents) {
     text = MapCharacters(ToNormalForm(text, NormalForm::kNfd), [](char32_t c, std::string& out) {
-      if (CategoryOf(c) != Category::kMn) AppendUtf8(c, out);
+      if (!HasTrait(c, kAccent)) AppendUtf8(c, out);
     });
   }
   if (options_.lowercase) text = MapCharacters(text, AppendLowerCase);

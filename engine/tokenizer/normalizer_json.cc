@@ -20,8 +20,7 @@ using Result = absl::StatusOr<std::unique_ptr<Normalizer>>;
 Result Form(NormalForm form) { return std::make_unique<NormalFormNormalizer>(form); }
 
 void WithoutMarks(char32_t c, std::string& out) {
-  const Category category = CategoryOf(c);
-  if (category < Category::kMn || category > Category::kMe) AppendUtf8(c, out);
+  if (!HasTrait(c, kMark)) AppendUtf8(c, out);
 }
 
 // What the NMT rules of SentencePiece do to control characters and spaces of other kinds.

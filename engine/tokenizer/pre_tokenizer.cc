@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/unicode.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hydrant::engine {
 namespace {
@@ -34,6 +36,26 @@ void Pieces::Split(const TextPattern& pattern, SplitBehavior behavior, bool inve
   const bool keeps_start =
       !cut.empty() && !ranges_.empty() && cut.front().begin == ranges_.front().begin;
   first_at_start_ = first_at_start_ && keeps_start;
+  ranges_ = std::move(cut);
+}
+
+void Pieces::SplitAtScripts() {
+  std::vector<TextRange> cut;
+  for (const TextRange& range : ranges_) {
+    uint8_t script = 0;
+    size_t begin = range.begin;
+    for (size_t at = range.begin; at < range.end;) {
+      const Utf8Sequence next = ReadUtf8(std::string_view(text_).substr(at));
+      const uint8_t here = ScriptOf(next.character);
+      if (here != 0 && script != 0 && here != script) {
+        cut.push_back({begin, at});
+        begin = at;
+      }
+      if (here != 0) script = here;
+      at += next.length;
+    }
+    cut.push_back({begin, range.end});
+  }
   ranges_ = std::move(cut);
 }
 

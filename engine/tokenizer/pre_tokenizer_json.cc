@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/unicode.h"
 
 namespace hydrant::engine {
 namespace {
@@ -17,6 +18,19 @@ using Prepend = MetaspacePreTokenizer::Prepend;
 Result Split(absl::StatusOr<TextPattern> pattern, SplitBehavior behavior, bool invert) {
   if (!pattern.ok()) return pattern.status();
   return std::make_unique<SplitPreTokenizer>(*std::move(pattern), behavior, invert);
+}
+
+// Cuts at the characters that have a trait.
+Result SplitAt(Trait trait, SplitBehavior behavior) {
+  return Split(TextPattern::Regexp(absl::StrCat("[", ClassOfTrait(trait), "]")), behavior,
+               /*invert=*/false);
+}
+
+// Runs of word characters, and of others; white space goes.
+Result Words() {
+  const std::string word = ClassOfTrait(kWord);
+  return Split(TextPattern::Regexp(absl::StrCat("[", word, "]+|[^", word, "\\s]+")),
+               SplitBehavior::kRemoved, /*invert=*/true);
 }
 
 Result SplitFromJson(const JsonNode& json) {
@@ -40,9 +54,7 @@ Result ByteLevelFromJson(const JsonNode& json) {
 Result DigitsFromJson(const JsonNode& json) {
   const absl::StatusOr<bool> individual = json.Bool("individual_digits", false);
   if (!individual.ok()) return individual.status();
-  return Split(TextPattern::Regexp(R"(\p{N})"),
-               *individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous,
-               /*invert=*/false);
+  return SplitAt(kNumeric, *individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
 }
 
 Result MetaspaceFromJson(const JsonNode& json) {
@@ -55,13 +67,6 @@ Result MetaspaceFromJson(const JsonNode& json) {
   return std::make_unique<MetaspacePreTokenizer>(*std::move(replacement), *prepend, *split);
 }
 
-// Of ASCII, what is a symbol counts too.
-constexpr std::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
-
-// "\\w+|[^\\w\\s]+" as Rust's regex crate reads it: joiners are parts of words.
-constexpr std::string_view kWords = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|)"
-                                    R"([^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
-
 Result PunctuationFromJson(const JsonNode& json) {
   SplitBehavior behavior = SplitBehavior::kIsolated;
   if (json.Find("behavior")) {
@@ -69,16 +74,14 @@ Result PunctuationFromJson(const JsonNode& json) {
     if (!given.ok()) return given.status();
     behavior = *given;
   }
-  return Split(TextPattern::Regexp(kPunctuation), behavior, /*invert=*/false);
+  return SplitAt(kPunctuation, behavior);
 }
 
 Result WhiteSpaceSplit() {
   return Split(TextPattern::Regexp(R"(\s)"), SplitBehavior::kRemoved, /*invert=*/false);
 }
 
-Result IsolatedPunctuation() {
-  return Split(TextPattern::Regexp(kPunctuation), SplitBehavior::kIsolated, /*invert=*/false);
-}
+Result IsolatedPunctuation() { return SplitAt(kPunctuation, SplitBehavior::kIsolated); }
 
 Result Bert() {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
@@ -149,9 +152,8 @@ absl::StatusOr<std::unique_ptr<PreTokenizer>> PreTokenizer::FromJson(const JsonN
   if (*type == "Split") return SplitFromJson(json);
   if (*type == "Digits") return DigitsFromJson(json);
   if (*type == "Metaspace") return MetaspaceFromJson(json);
-  if (*type == "Whitespace") {
-    return Split(TextPattern::Regexp(kWords), SplitBehavior::kRemoved, /*invert=*/true);
-  }
+  if (*type == "Whitespace") return Words();
+  if (*type == "UnicodeScripts") return std::make_unique<ScriptPreTokenizer>();
   if (*type == "WhitespaceSplit") return WhiteSpaceSplit();
   if (*type == "Punctuation") return PunctuationFromJson(json);
   if (*type == "BertPreTokenizer") return Bert();

@@ -1,6 +1,7 @@
 #include "engine/tokenizer/unicode.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 #include <span>
 #include <vector>
@@ -129,6 +130,24 @@ void AppendUpperCase(char32_t character, std::string& out) { AppendMapped(kUpper
 Category CategoryOf(char32_t character) {
   return static_cast<Category>(kCategoryValues[RangeOf(kCategoryStarts, character)]);
 }
+
+bool HasTrait(char32_t character, Trait trait) {
+  return kTraitValues[RangeOf(kTraitStarts, character)] & trait;
+}
+
+std::string ClassOfTrait(Trait trait) {
+  std::string members;
+  for (size_t i = 0; i < std::size(kTraitStarts); ++i) {
+    if (!(kTraitValues[i] & trait)) continue;
+    const uint32_t end = i + 1 < std::size(kTraitStarts) ? kTraitStarts[i + 1] : 0x110000;
+    char range[48];
+    std::snprintf(range, sizeof(range), "\\x{%x}-\\x{%x}", kTraitStarts[i], end - 1);
+    members += range;
+  }
+  return members;
+}
+
+uint8_t ScriptOf(char32_t character) { return kScriptValues[RangeOf(kScriptStarts, character)]; }
 
 bool IsWhiteSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||

@@ -32,6 +32,22 @@ inline bool IsPunctuation(Category c) { return c >= Category::kPc && c <= Catego
 inline bool IsSeparator(Category c) { return c >= Category::kZs && c <= Category::kZp; }
 inline bool IsOther(Category c) { return c >= Category::kCc; }
 
+// What Hugging Face's components hold a character to be, each by its own version of Unicode.
+enum Trait : uint8_t {
+  kMark = 1,         // of StripAccents: M
+  kControl = 2,      // of BertNormalizer: taken out of a clean text
+  kAccent = 4,       // of BertNormalizer: Mn
+  kPunctuation = 8,  // of Punctuation and BertPreTokenizer: P, and the symbols of ASCII
+  kNumeric = 16,     // of Digits: N
+  kWord = 32,        // of Whitespace: letters, marks, digits and what joins them
+};
+bool HasTrait(char32_t character, Trait trait);
+// Ranges of all characters with a trait, as the inside of a regular expression's class.
+std::string ClassOfTrait(Trait trait);
+
+// A number for each script, as UnicodeScripts tells them apart; 0 goes with every one.
+uint8_t ScriptOf(char32_t character);
+
 // The property White_Space.
 bool IsWhiteSpace(char32_t character);
 
