@@ -33,10 +33,14 @@ void Pieces::Split(const TextPattern& pattern, SplitBehavior behavior, bool inve
       cut.push_back({offset + part.begin, offset + part.end});
     }
   }
+  KeepStart(cut);
+  ranges_ = std::move(cut);
+}
+
+void Pieces::KeepStart(const std::vector<TextRange>& cut) {
   const bool keeps_start =
       !cut.empty() && !ranges_.empty() && cut.front().begin == ranges_.front().begin;
   first_at_start_ = first_at_start_ && keeps_start;
-  ranges_ = std::move(cut);
 }
 
 void Pieces::SplitAtScripts() {
@@ -47,15 +51,17 @@ void Pieces::SplitAtScripts() {
     for (size_t at = range.begin; at < range.end;) {
       const Utf8Sequence next = ReadUtf8(std::string_view(text_).substr(at));
       const uint8_t here = ScriptOf(next.character);
-      if (here != 0 && script != 0 && here != script) {
-        cut.push_back({begin, at});
+      if (here != 0 && here != script) {
+        // As in Hugging Face, what stands before the first character of a script is lost.
+        if (script != 0) cut.push_back({begin, at});
         begin = at;
+        script = here;
       }
-      if (here != 0) script = here;
       at += next.length;
     }
-    cut.push_back({begin, range.end});
+    if (script != 0) cut.push_back({begin, range.end});
   }
+  KeepStart(cut);
   ranges_ = std::move(cut);
 }
 

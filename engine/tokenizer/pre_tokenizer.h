@@ -45,6 +45,9 @@ class Pieces {
   }
 
  private:
+  // `cut` will be the ranges: whether the first still begins the text.
+  void KeepStart(const std::vector<TextRange>& cut);
+
   std::string text_;
   std::vector<TextRange> ranges_;
   bool first_at_start_;
