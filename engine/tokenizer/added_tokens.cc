@@ -146,6 +146,7 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::Split(std::string_view tex
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(WithoutSpaceBefore(text, begin), done);
     if (token.rstrip) end = WithSpaceAfter(text, end);
+    if (begin >= end) continue;  // all of it went with the token before
     if (begin > done) parts.push_back({text.substr(done, begin - done), std::nullopt});
     parts.push_back({text.substr(begin, end - begin), token.id});
     done = end;

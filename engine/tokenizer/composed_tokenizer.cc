@@ -55,9 +55,19 @@ ComposedTokenizer::ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerComponents parts) {
   absl::flat_hash_map<int32_t, AddedToken> last;  // of those with one id the last counts
+  absl::flat_hash_map<std::string_view, int32_t> given;
+  int32_t highest = -1;
   for (AddedToken& token : parts.added_tokens) {
-    // The model's own id of a string counts for more than the one the list has.
-    token.id = parts.model->vocabulary().Find(token.content).value_or(token.id);
+    // As Hugging Face numbers them: the id of the list does not count, since the model's own id
+    // comes first and then the next one that is free.
+    const Vocabulary& vocabulary = parts.model->vocabulary();
+    const auto known = given.find(token.content);
+    token.id =
+        known != given.end()
+            ? known->second
+            : vocabulary.Find(token.content).value_or(std::max(highest + 1, vocabulary.count()));
+    given.emplace(token.content, token.id);
+    highest = std::max(highest, token.id);
     last.insert_or_assign(token.id, token);
   }
   std::vector<AddedToken> raw, normalized;
