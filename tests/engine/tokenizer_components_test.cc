@@ -66,6 +66,29 @@ TEST_F(TokenizerComponents, EqualHuggingFace) {
   }
 }
 
+// tests/data/tokenizers/make_small.py put these together at random.
+TEST_F(TokenizerComponents, RandomCombinationsEqualHuggingFace) {
+  const json files = ReadJson(HYDRANT_TEST_DATA "/tokenizers/small.json");
+  ASSERT_GE(files.size(), 50u);
+  for (size_t i = 0; i < files.size(); ++i) {
+    SCOPED_TRACE(std::to_string(i) + " " + files[i]["name"].get<std::string>());
+    const auto tokenizer = Load(files[i]["file"].dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    for (const json& example : files[i]["cases"]) {
+      EXPECT_EQ((*tokenizer)->Encode(example["text"].get<std::string>(), example["special"]),
+                example["ids"].get<std::vector<int32_t>>())
+          << example["text"];
+      const auto ids = example["decode"].get<std::vector<int32_t>>();
+      EXPECT_EQ((*tokenizer)->Decode(ids, example["skip"]), example["decoded"])
+          << example["decode"];
+      IncrementalDetokenizer detokenizer(**tokenizer, example["skip"]);
+      std::string text;
+      for (const int32_t id : ids) text += detokenizer.Add(id);
+      EXPECT_EQ(text + detokenizer.Flush(), example["decoded"]) << example["decode"];
+    }
+  }
+}
+
 struct BadFile {
   const char* patch;  // JSON merge patch of llama-gqa's tokenizer.json
   absl::StatusCode code;
