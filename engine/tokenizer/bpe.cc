@@ -9,6 +9,7 @@ namespace hydrant::engine {
 namespace {
 
 constexpr int32_t kNone = -1;
+constexpr size_t kLongPiece = 48;  // bytes; shorter ones are merged in one go
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -59,38 +60,84 @@ absl::StatusOr<std::unique_ptr<Bpe>> Bpe::Create(Vocabulary vocabulary,
     bpe->merges_[PairKey(*left_id, *right_id)] = {static_cast<int32_t>(rank), *id};
   }
   bpe->FindWholeTokens();
+  bpe->FindJoinedPairs();
   return bpe;
 }
 
 void Bpe::FindWholeTokens() {
-  std::vector<bool> is_whole(vocabulary_.size(), options_.ignore_merges);
-  if (!options_.ignore_merges) {
-    Scratch scratch;
-    std::vector<int32_t> ids;
-    for (int32_t id = 0; id < vocabulary_.size(); ++id) {
-      const std::string* token = vocabulary_.TokenOf(id);
-      if (!token || !IsValidUtf8(*token)) continue;
-      ids.clear();
-      TokenizePiece(*token, scratch, ids);
-      is_whole[id] = ids.size() == 1 && ids[0] == id;
-    }
+  std::vector<bool> is_whole(vocabulary_.size());
+  Scratch scratch;
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < vocabulary_.size(); ++id) {
+    const std::string* token = vocabulary_.TokenOf(id);
+    if (!token || !IsValidUtf8(*token)) continue;
+    ids.clear();
+    TokenizePiece(*token, scratch, ids);
+    is_whole[id] = ids.size() == 1 && ids[0] == id;
   }
   is_whole_ = std::move(is_whole);
 }
 
+void Bpe::FindJoinedPairs() {
+  for (const auto& [pair, merge] : merges_) {
+    std::string_view rest = *vocabulary_.TokenOf(merge.id);
+    if (rest.empty() || !IsValidUtf8(rest)) continue;
+    for (Utf8Sequence left = ReadUtf8(rest); left.length < rest.size();) {
+      rest.remove_prefix(left.length);
+      const Utf8Sequence right = ReadUtf8(rest);
+      joined_.insert(static_cast<uint64_t>(left.character) << 32 | right.character);
+      left = right;
+    }
+  }
+}
+
 void Bpe::Tokenize(const Pieces& pieces, std::vector<int32_t>& ids) const {
   Scratch scratch;
+  const bool has_affixes =
+      !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const std::string_view piece = pieces[i];
-    if (piece.size() <= longest_token_) {
-      const std::optional<int32_t> id = vocabulary_.Find(piece);
-      if (id && is_whole_[*id]) {
+    std::string_view piece = pieces[i];
+    if (options_.ignore_merges && piece.size() <= longest_token_) {
+      if (const std::optional<int32_t> id = vocabulary_.Find(piece)) {
         ids.push_back(*id);
         continue;
       }
     }
-    TokenizePiece(piece, scratch, ids);
+    while (!has_affixes && piece.size() > kLongPiece) {
+      const size_t end = PartEnd(piece);
+      TokenizePart(piece.substr(0, end), scratch, ids);
+      piece.remove_prefix(end);
+    }
+    if (!piece.empty()) TokenizePart(piece, scratch, ids);
   }
+}
+
+size_t Bpe::PartEnd(std::string_view piece) const {
+  Utf8Sequence left = ReadUtf8(piece);
+  size_t at = left.length;
+  while (at < piece.size()) {
+    const Utf8Sequence right = ReadUtf8(piece.substr(at));
+    const uint64_t pair = static_cast<uint64_t>(left.character) << 32 | right.character;
+    // Beside an unknown character there may be more of them, to be one token together.
+    if (!joined_.contains(pair) &&
+        IdOfCharacter(piece.substr(at - left.length, left.length)) != kNone) {
+      break;
+    }
+    at += right.length;
+    left = right;
+  }
+  return at;
+}
+
+void Bpe::TokenizePart(std::string_view part, Scratch& scratch, std::vector<int32_t>& ids) const {
+  if (part.size() <= longest_token_) {
+    const std::optional<int32_t> id = vocabulary_.Find(part);
+    if (id && is_whole_[*id]) {
+      ids.push_back(*id);
+      return;
+    }
+  }
+  TokenizePiece(part, scratch, ids);
 }
 
 void Bpe::TokenizePiece(std::string_view piece, Scratch& scratch, std::vector<int32_t>& ids) const {
