@@ -203,7 +203,7 @@ std::unique_ptr<Backend> CreateReferenceBackend();
 
 struct CpuOptions {
   int threads = 0;  // 0: the cores this process may use (affinity and cgroup quota)
-  // "auto", "avx512bf16", "avx512", "avx2", "portable"; "auto" takes what is fastest here.
+  // "auto", "amx", "avx512bf16", "avx512", "avx2", "portable"; "auto" takes what is fastest here.
   std::string isa = "auto";
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);

@@ -51,9 +51,10 @@ void AttentionRunner::Reserve(int max_rows, int64_t max_slots, const AttentionSh
   scratch_ = arena.Cut(scratch_bytes_ * pool_.size());
 }
 
-int64_t AttentionRunner::MakePlans(const Batch& batch, const AttentionShape& shape) {
+int64_t AttentionRunner::MakePlans(const Batch& batch, const AttentionShape& shape, KvDType dtype) {
   HYDRANT_CHECK(static_cast<int64_t>(batch.sequences.size()) <= max_sequences_);
   const int32_t group = shape.heads / shape.kv_heads;
+  const int32_t strip_rows = kernels_.strip_rows[static_cast<size_t>(dtype)];
   plans_.clear();
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const BatchSequence& sequence = batch.sequences[i];
@@ -63,7 +64,7 @@ int64_t AttentionRunner::MakePlans(const Batch& batch, const AttentionShape& sha
     plans_.push_back({.sequence = static_cast<int32_t>(i),
                       .cost = int64_t{rows} * (sequence.num_slots + evicted),
                       .rows = rows,
-                      .strips = CeilDivide(rows, kernels_.strip_rows),
+                      .strips = CeilDivide(rows, strip_rows),
                       .first_claim = 0});
   }
   // Largest first, so that the end of the queue evens out.
@@ -82,7 +83,7 @@ void AttentionRunner::Run(const Batch& batch, const AttentionShape& shape, int l
                           CpuKvStore& kv, Matrix out) {
   HYDRANT_CHECK(shape.head_dim <= max_head_dim_ && shape.kv_heads <= max_kv_heads_);
   HYDRANT_CHECK(out.rows == qkv.rows && out.cols == int64_t{shape.heads} * shape.head_dim);
-  const int64_t claims = MakePlans(batch, shape);
+  const int64_t claims = MakePlans(batch, shape, kv.geometry().dtype);
   for (int64_t i = 0; i < static_cast<int64_t>(plans_.size()) * shape.kv_heads; ++i) {
     turns_[i].store(0, std::memory_order_relaxed);
   }

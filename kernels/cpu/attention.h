@@ -39,7 +39,7 @@ class AttentionRunner {
   struct Call;
 
   // Returns the number of claims.
-  int64_t MakePlans(const Batch& batch, const AttentionShape& shape);
+  int64_t MakePlans(const Batch& batch, const AttentionShape& shape, KvDType dtype);
   void RunClaim(const Call& call, int64_t claim, int member);
   void RunStrip(const Call& call, const Plan& plan, int head, int32_t strip, int member);
   // The recall of a strip whose keys were attended to; `first` is its first query row of `head`.

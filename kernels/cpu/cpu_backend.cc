@@ -51,11 +51,11 @@ CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
 
 }  // namespace
 
-CpuBackend::CpuBackend(const KernelTable& kernels, int threads, bool amx)
+CpuBackend::CpuBackend(const KernelTable& kernels, int threads)
     : kernels_(kernels),
       name_(absl::StrCat("cpu:", kernels.name)),
       pool_(threads),
-      linear_(kernels, pool_, amx),
+      linear_(kernels, pool_),
       attention_(kernels, pool_),
       eviction_(kernels, pool_) {}
 
@@ -280,8 +280,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
   absl::StatusOr<const cpu::KernelTable*> kernels = cpu::SelectIsa(options.isa);
   if (!kernels.ok()) return kernels.status();
   const int threads = options.threads == 0 ? cpu::UsableCores() : options.threads;
-  const bool amx = (*kernels)->has_amx && cpu::EnableAmxInt8();
-  return std::make_unique<cpu::CpuBackend>(**kernels, threads, amx);
+  return std::make_unique<cpu::CpuBackend>(**kernels, threads);
 }
 
 }  // namespace hydrant::kernels

@@ -18,7 +18,7 @@ namespace hydrant::kernels::cpu {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(const KernelTable& kernels, int threads, bool amx);
+  CpuBackend(const KernelTable& kernels, int threads);
 
   std::string_view name() const override { return name_; }
   int num_threads() const override { return pool_.size(); }

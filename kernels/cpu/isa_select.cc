@@ -22,6 +22,21 @@ struct Isa {
   bool supported;
 };
 
+// Whether the machine has AMX and this process may use it.
+bool EnableAmx() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr unsigned kNeeded = 1u << 24 | 1u << 25 | 1u << 22;  // tiles, int8, bf16
+  if ((d & kNeeded) != kNeeded) return false;
+  // Linux hands out the tile registers' state on request (arch_prctl, 5.16).
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // All that were built, best first.
 std::vector<Isa> BuiltIsas() {
   std::vector<Isa> isas;
@@ -32,10 +47,12 @@ std::vector<Isa> BuiltIsas() {
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
   const bool avx512bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+  isas.push_back(
+      {&amx::kTable, "AVX-512 F, BW, VL, DQ, VNNI and AMX INT8 and BF16", avx512 && EnableAmx()});
   isas.push_back({&avx512bf16::kTable, "AVX-512 F, BW, VL, DQ, VNNI and BF16", avx512bf16});
   isas.push_back({&avx512::kTable, "AVX-512 F, BW, VL, DQ and VNNI", avx512});
   // Intel's bf16 dot product takes longer than the two f32 multiply-adds in its place.
-  if (__builtin_cpu_is("intel")) std::swap(isas[0], isas[1]);
+  if (__builtin_cpu_is("intel")) std::swap(isas[1], isas[2]);
   isas.push_back({&avx2::kTable, "AVX2 and FMA", avx2});
 #endif
   isas.push_back({&portable::kTable, "nothing", true});
@@ -74,20 +91,6 @@ absl::StatusOr<const KernelTable*> SelectIsa(std::string_view isa) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       source, " \"", name, "\" is unknown; choose auto, ", absl::StrJoin(known, ", ")));
-}
-
-bool EnableAmxInt8() {
-#if defined(__x86_64__) && defined(__linux__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
-  if ((d & kTile) == 0 || (d & kInt8) == 0) return false;
-  // Linux hands out the tile registers' state on request (arch_prctl, 5.16).
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
 }
 
 }  // namespace hydrant::kernels::cpu

@@ -19,9 +19,6 @@ std::vector<std::string> SupportedIsas();
 // else the best. INVALID_ARGUMENT for a name that is unknown or that this machine lacks.
 absl::StatusOr<const KernelTable*> SelectIsa(std::string_view isa);
 
-// Whether int8 matrix tiles (AMX) may be used by this process, which is asked for them.
-bool EnableAmxInt8();
-
 }  // namespace hydrant::kernels::cpu
 
 #endif  // HYDRANT_KERNELS_CPU_ISA_SELECT_H_

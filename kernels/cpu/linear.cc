@@ -22,8 +22,8 @@ int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; 
 
 }  // namespace
 
-LinearRunner::LinearRunner(const KernelTable& kernels, ThreadPool& pool, bool amx)
-    : kernels_(kernels), pool_(pool), amx_(amx) {}
+LinearRunner::LinearRunner(const KernelTable& kernels, ThreadPool& pool)
+    : kernels_(kernels), pool_(pool) {}
 
 void LinearRunner::Reserve(int max_rows, int64_t max_cols) {
   max_rows_ = RoundUp(max_rows, kRowGroup);
@@ -68,8 +68,7 @@ void LinearRunner::Run(Matrix x, const PackedWeights& w, const float* bias, bool
                      .x_scale = scales_.data(),
                      .x_sum = sums_.data(),
                      .y = y.f32(),
-                     .y_stride = y.cols,
-                     .use_amx = amx_};
+                     .y_stride = y.cols};
   auto* kernel = kernels_.linear_f32;
   if (w.dtype() != WeightDType::kF32) {
     HYDRANT_CHECK(x.rows <= max_rows_ && padded <= max_cols_);

@@ -17,7 +17,7 @@ namespace hydrant::kernels::cpu {
 
 class LinearRunner {
  public:
-  LinearRunner(const KernelTable& kernels, ThreadPool& pool, bool amx);
+  LinearRunner(const KernelTable& kernels, ThreadPool& pool);
 
   // Scratch for activations of up to max_rows x max_cols.
   void Reserve(int max_rows, int64_t max_cols);
@@ -28,7 +28,6 @@ class LinearRunner {
 
   const KernelTable& kernels_;
   ThreadPool& pool_;
-  const bool amx_;
   int64_t max_rows_ = 0;
   int64_t max_cols_ = 0;
   Piece activations_;  // bf16 or int8 rows

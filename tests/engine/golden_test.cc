@@ -46,7 +46,7 @@ std::vector<std::string> All() {
 
 std::vector<Case> Cases(const std::vector<std::string>& checkpoints) {
   std::vector<Case> cases;
-  for (const char* backend : {"reference", "portable", "avx2", "avx512", "avx512bf16"}) {
+  for (const char* backend : {"reference", "portable", "avx2", "avx512", "avx512bf16", "amx"}) {
     if (MakeBackend(backend) == nullptr) {
       std::printf("backend %s is not available on this machine\n", backend);
       continue;

@@ -36,7 +36,8 @@ inline std::unique_ptr<Backend> MakeBackend(const std::string& name, int threads
 inline const std::vector<std::string>& OptimisedBackendNames() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for (const char* name : {"cpu:portable", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16"}) {
+    for (const char* name :
+         {"cpu:portable", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16", "cpu:amx"}) {
       if (TryMakeBackend(name, 1) != nullptr) {
         names.push_back(name);
       } else {

@@ -5,35 +5,22 @@
 #ifndef HYDRANT_KERNELS_CPU_ISA_AMX_INT8_H_
 #define HYDRANT_KERNELS_CPU_ISA_AMX_INT8_H_
 
+#include "kernels/cpu/isa/amx_tiles.h"
 #include "kernels/cpu/isa/linear.h"
 
 #if defined(__AMX_INT8__)
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
-inline constexpr bool kHaveAmx = true;
-inline constexpr int kAmxRows = 16;      // of a tile register
-inline constexpr int kAmxRowBytes = 64;  // likewise: 64 columns of activations
 // Fewer rows than this leave most of a tile register empty: vectors are faster.
 inline constexpr int64_t kAmxMinRows = 6;
 static_assert(kTileVectors == 3, "registers 0-2 hold sums, 3 activations, 4-6 weights");
 
-struct alignas(64) AmxConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
 static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
                         int64_t row_begin, int64_t row_end) {
-  AmxConfig config;
-  for (int i = 0; i < 7; ++i) {
-    config.row_bytes[i] = kAmxRowBytes;
-    config.rows[i] = kAmxRows;
-  }
-  _tile_loadconfig(&config);
+  AmxShapes shapes;
+  for (int i = 0; i < 7; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  shapes.Load();
   alignas(64) int32_t sums[kAmxRows][kTileRows];
   constexpr int kWeightStride = kTileRows * 4;  // bytes from four columns to the next four
   for (int64_t t = tile_begin; t < tile_end; ++t) {
@@ -69,7 +56,7 @@ static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile
 
 static void RunInt8(const LinearArgs& args, int64_t tile_begin, int64_t tile_end, int64_t row_begin,
                     int64_t row_end) {
-  if (args.use_amx && row_end - row_begin >= kAmxMinRows) {
+  if (row_end - row_begin >= kAmxMinRows) {
     RunTilesAmx(args, tile_begin, tile_end, row_begin, row_end);
   } else {
     RunTiles<Int8Step>(args, tile_begin, tile_end, row_begin, row_end);
@@ -81,8 +68,6 @@ static void RunInt8(const LinearArgs& args, int64_t tile_begin, int64_t tile_end
 #else
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
-
-inline constexpr bool kHaveAmx = false;
 
 static void RunInt8(const LinearArgs& args, int64_t tile_begin, int64_t tile_end, int64_t row_begin,
                     int64_t row_end) {

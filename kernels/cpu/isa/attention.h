@@ -44,9 +44,11 @@ HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
   }
 }
 
-// Scores of slots a row must not see become -infinity.
-HYDRANT_INLINE F16 Mask(const StripArgs& args, int r, int64_t slot, const int32_t* positions,
-                        F16 score) {
+// Scores of the 16 slots of block b that row r must not see become -infinity.
+HYDRANT_INLINE F16 Mask(const StripArgs& args, int r, int64_t b, F16 score) {
+  const int64_t slot = b * kSlots;
+  const int32_t* positions =
+      args.positions == nullptr ? nullptr : args.positions + int64_t{args.blocks[b]} * kSlots;
   I16 visible = (LaneIndex() + SetI(static_cast<int32_t>(slot))) < SetI(args.limit[r]);
   if (positions != nullptr) {
     visible = visible & (LoadI(positions) > SetI(args.first_visible[r] - 1));
@@ -154,18 +156,43 @@ HYDRANT_INLINE void Scores(const StripArgs& args, int64_t padded,
         if (b + j >= blocks) continue;
         F16 score = sum[r][j] * scale;
         if constexpr (Kv::kScaled) score = score * KeyScales(args, b + j);
-        if (!whole) {
-          const int32_t* positions = args.positions == nullptr
-                                         ? nullptr
-                                         : args.positions + int64_t{args.blocks[b + j]} * kSlots;
-          score = Mask(args, r, (b + j) * kSlots, positions, score);
-        }
+        if (!whole) score = Mask(args, r, b + j, score);
         most[r] = Max(score, most[r]);
         StoreF(args.probabilities + r * args.stride + (b + j) * kSlots, score);
       }
     }
   }
   HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) largest[r] = most[r];
+}
+
+// The softmax's terms of row r, of the scaled scores in args.probabilities.
+template <typename Kv>
+HYDRANT_INLINE void Exponentials(StripArgs& args, int r, F16 largest) {
+  const int64_t slots = (args.limit[args.count - 1] + kSlots - 1) / kSlots * kSlots;
+  const auto as_operand = [&](int64_t s, F16 e) {
+    if constexpr (Kv::kScaled) return e * ValueScales(args, s / kSlots);
+    return e;
+  };
+  float* row = args.probabilities + r * args.stride;
+  auto* narrow = static_cast<typename Kv::Operand*>(args.narrow) + r * args.stride;
+  args.largest[r] = ReduceMax(largest);
+  const F16 most = SetF(args.largest[r]);
+  F16 sum = ZeroF();
+  if (Kv::kNarrow && !args.keep_probabilities) {
+    for (int64_t s = 0; s < slots; s += kLanes) {
+      const F16 e = Exp(LoadF(row + s) - most);
+      sum = sum + e;
+      Kv::Store(narrow + s, as_operand(s, e));
+    }
+  } else {
+    for (int64_t s = 0; s < slots; s += kLanes) {
+      const F16 e = Exp(LoadF(row + s) - most);
+      sum = sum + e;
+      StoreF(row + s, e);
+      if constexpr (Kv::kNarrow) Kv::Store(narrow + s, as_operand(s, e));
+    }
+  }
+  args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
 }
 
 template <typename Kv, int kRows>
@@ -175,34 +202,7 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
   PrepareQueries<Kv>(args, padded, queries);
   F16 largest[kRows];
   Scores<Kv, kRows>(args, padded, queries, largest);
-
-  const int64_t slots = (args.limit[kRows - 1] + kSlots - 1) / kSlots * kSlots;
-  const auto as_operand = [&](int64_t s, F16 e) {
-    if constexpr (Kv::kScaled) return e * ValueScales(args, s / kSlots);
-    return e;
-  };
-  for (int r = 0; r < kRows; ++r) {
-    float* row = args.probabilities + r * args.stride;
-    auto* narrow = static_cast<typename Kv::Operand*>(args.narrow) + r * args.stride;
-    const F16 most = SetF(ReduceMax(largest[r]));
-    F16 sum = ZeroF();
-    if (Kv::kNarrow && !args.keep_probabilities) {
-      for (int64_t s = 0; s < slots; s += kLanes) {
-        const F16 e = Exp(LoadF(row + s) - most);
-        sum = sum + e;
-        Kv::Store(narrow + s, as_operand(s, e));
-      }
-    } else {
-      for (int64_t s = 0; s < slots; s += kLanes) {
-        const F16 e = Exp(LoadF(row + s) - most);
-        sum = sum + e;
-        StoreF(row + s, e);
-        if constexpr (Kv::kNarrow) Kv::Store(narrow + s, as_operand(s, e));
-      }
-    }
-    args.largest[r] = ReduceMax(largest[r]);
-    args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
-  }
+  for (int r = 0; r < kRows; ++r) Exponentials<Kv>(args, r, largest[r]);
 }
 
 // kVectors * 16 outputs from `column` on.

@@ -10,7 +10,7 @@ namespace hydrant::kernels::cpu {
 
 // The most query rows (of one KV head's group, over one or more tokens) that a strip shares key and
 // value loads between.
-inline constexpr int kMaxStripRows = 8;
+inline constexpr int kMaxStripRows = 16;
 
 // Of KvDType, in whose order the kernels stand.
 inline constexpr int kKvDTypeCount = 5;
@@ -27,14 +27,14 @@ struct LinearArgs {
   const float* w_scale;  // int8: [rows]
   const float* bias;     // [rows] or null
   bool accumulate;       // add to y
-  // Activations as Prepare* below leaves them (f32: as they are).
+  // Activations as Prepare* below leaves them (f32: as they are), with memory for rows up to the
+  // next multiple of 16.
   const uint8_t* x;
   int64_t x_stride;      // bytes from a row to the next
   const float* x_scale;  // int8: one per row
   const int32_t* x_sum;  // int8: sum of each row's quantised values
   float* y;
   int64_t y_stride;  // elements
-  bool use_amx;      // int8: allowed; x has rows to the next multiple of 16
 };
 
 // Where a block of one layer and KV head has what, in bytes from its begin; its keys come first.
@@ -109,9 +109,8 @@ struct KernelTable {
   const char* name;
   int32_t tile_rows;
   uint8_t int8_flip;
-  int32_t strip_rows;  // the best number of rows in a strip, <= kMaxStripRows
+  int32_t strip_rows[kKvDTypeCount];  // the best number of rows in a strip, <= kMaxStripRows
   int32_t bf16_bytes;  // of one bf16 activation as PrepareBF16 leaves it: 2, or 4 where f32 is used
-  bool has_amx;        // LinearArgs::use_amx has an effect
 
   // Activations and weights.
   void (*round_bf16)(const float* x, int64_t cols, int64_t padded, uint16_t* out);
@@ -163,6 +162,9 @@ struct KernelTable {
   int32_t (*find_victim)(const VictimArgs& args);
 };
 
+namespace amx {
+extern const KernelTable kTable;
+}
 namespace avx512bf16 {
 extern const KernelTable kTable;
 }

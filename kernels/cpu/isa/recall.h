@@ -82,12 +82,26 @@ static __attribute__((noinline)) void SumEvictedRows(const StripArgs& args,
 }
 
 template <int kRows = kStripRows>
-static void SumEvicted(const StripArgs& args, const EvictedArgs& evicted, float* largest,
-                       float* sum) {
+static void SumEvictedUpTo(const StripArgs& args, const EvictedArgs& evicted, float* largest,
+                           float* sum) {
   if (args.count == kRows) {
     SumEvictedRows<kRows>(args, evicted, largest, sum);
   } else if constexpr (kRows > 1) {
-    SumEvicted<kRows - 1>(args, evicted, largest, sum);
+    SumEvictedUpTo<kRows - 1>(args, evicted, largest, sum);
+  }
+}
+
+static void SumEvicted(const StripArgs& args, const EvictedArgs& evicted, float* largest,
+                       float* sum) {
+  // A strip that was attended to otherwise may be higher.
+  for (int first = 0; first < args.count; first += kStripRows) {
+    StripArgs part = args;
+    part.count = args.count - first < kStripRows ? args.count - first : kStripRows;
+    for (int r = 0; r < part.count; ++r) {
+      part.query[r] = args.query[first + r];
+      part.first_visible[r] = args.first_visible[first + r];
+    }
+    SumEvictedUpTo(part, evicted, largest + first, sum + first);
   }
 }
 

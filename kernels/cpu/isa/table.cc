@@ -1,5 +1,6 @@
 // The kernels of one instruction set; compiled once for each (see CMakeLists.txt).
 
+#include "kernels/cpu/isa/amx_attention.h"
 #include "kernels/cpu/isa/amx_int8.h"
 #include "kernels/cpu/isa/attention.h"
 #include "kernels/cpu/isa/kernel_table.h"
@@ -18,21 +19,20 @@ const KernelTable kTable = {
     .name = HYDRANT_STRING_OF(HYDRANT_ISA),
     .tile_rows = kTileRows,
     .int8_flip = kInt8Flip,
-    .strip_rows = kStripRows,
+    .strip_rows = {kStripRows, kBF16StripRows, kStripRows, kStripRows, kStripRows},
     .bf16_bytes = sizeof(NarrowF),
-    .has_amx = kHaveAmx,
     .round_bf16 = RoundRowBF16,
     .prepare_bf16 = PrepareBF16,
     .quantize = Quantize,
     .linear_f32 = RunTiles<F32Step>,
     .linear_bf16 = RunTiles<BF16Step>,
     .linear_int8 = RunInt8,
-    .attend_keys = {AttendKeys<F32Kv>, AttendKeys<BF16Kv>, AttendKeys<Int8Kv>,
+    .attend_keys = {AttendKeys<F32Kv>, kAttendKeysBF16, AttendKeys<Int8Kv>,
                     AttendKeys<GroupedKv<6, 4>>, AttendKeys<GroupedKv<4, 2>>},
-    .attend_values = {AttendValues<F32Kv>, AttendValues<BF16Kv>, AttendValues<Int8Kv>,
+    .attend_values = {AttendValues<F32Kv>, kAttendValuesBF16, AttendValues<Int8Kv>,
                       AttendValues<GroupedKv<6, 4>>, AttendValues<GroupedKv<4, 2>>},
     .add_scores = AddScores,
-    .sum_evicted = SumEvicted<>,
+    .sum_evicted = SumEvicted,
     .rotate_heads = RotateHeads,
     .store_slot = {StoreSlotF32, StoreSlotBF16, StoreSlotInt8, StoreSlotGrouped<6, 4>,
                    StoreSlotGrouped<4, 2>},
