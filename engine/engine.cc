@@ -175,10 +175,12 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   const int32_t context = options.max_model_len > 0
                               ? std::min(options.max_model_len, config.max_position_embeddings)
                               : config.max_position_embeddings;
-  model_options.max_slots = context;
   // Before the weights are packed, so that a size that cannot be had is told at once.
   status = take(kv_cache_, KvCache::Create(*backend_, geometry, kv_bytes));
   if (!status.ok()) return status;
+  const int64_t kv_slots = int64_t{kv_cache_->num_blocks()} * kernels::kBlockSlots;
+  // No sequence holds more than the cache does, whatever context a checkpoint claims.
+  model_options.max_slots = std::min<int64_t>(context, kv_slots);
   status = take(model_, Model::Load(*checkpoint_, *backend_, model_options,
                                     [&](double ratio) { progress("packing the weights", ratio); }));
   if (!status.ok()) return status;
@@ -186,18 +188,17 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
 
   resolver_.generation = checkpoint_->generation_config();
   std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
-  std::vector<int32_t> more = tokenizer_->eos_ids();
+  eos = weights::EosTokenIds(resolver_.generation, *tokenizer_);
   if (template_.ok()) {
-    if (const std::optional<int32_t> id = EndOfTurn(*template_, *tokenizer_)) more.push_back(*id);
+    const std::optional<int32_t> id = EndOfTurn(*template_, *tokenizer_);
+    if (id && std::find(eos.begin(), eos.end(), *id) == eos.end()) eos.push_back(*id);
   }
-  for (const int32_t id : more) {
-    if (id >= config.vocab_size) continue;  // the model cannot choose it
-    if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
-  }
+  // What lies past the vocabulary the model cannot choose.
+  std::erase_if(eos, [&](int32_t id) { return id >= config.vocab_size; });
   resolver_.eviction = options.eviction;
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;
-  resolver_.kv_slots = int64_t{kv_cache_->num_blocks()} * kernels::kBlockSlots;
+  resolver_.kv_slots = kv_slots;
   audit_rate_ = options.audit_rate;
   audit_shape_ = {geometry.layers, config.num_attention_heads, geometry.kv_heads,
                   geometry.head_dim};

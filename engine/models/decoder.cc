@@ -16,7 +16,8 @@ absl::Status DecoderModel::Init(const weights::Checkpoint& checkpoint, const Opt
   const auto activation = ActivationByName(config_.hidden_act);
   if (!activation) {
     return absl::UnimplementedError(
-        absl::StrCat("hidden_act \"", config_.hidden_act, "\" is not supported"));
+        absl::StrCat("activation function \"", config_.hidden_act,
+                     "\" (hidden_act, hidden_activation or activation_function) is not supported"));
   }
   activation_ = *activation;
   absl::Status status = LoadWeights(checkpoint, options, progress);

@@ -1,12 +1,22 @@
 #include "engine/weights/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "engine/weights/loaded_checkpoint.h"
 
 namespace hydrant::engine::weights {
+
+std::vector<int32_t> EosTokenIds(const GenerationConfig& config, const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids = config.eos_token_ids;
+  for (const int32_t id : tokenizer.eos_ids()) {
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
   std::error_code error;

@@ -2,9 +2,11 @@
 // Hugging Face's names and layout ("model.layers.0.self_attn.q_proj.weight", [out, in]).
 //
 // Two sources: a Hugging Face directory (config.json, safetensors of F32, F16, BF16, one file or
-// sharded by model.safetensors.index.json, generation_config.json) and a GGUF file (F32, F16, BF16,
-// Q8_0, Q4_0, Q4_1), whose names are mapped and whose rotary rows of q and k are put back into
-// Hugging Face's order. Memory-mapped; everything is validated at Open.
+// sharded by model.safetensors.index.json, generation_config.json) and a GGUF file (the types that
+// ggml_types.cc has a decoder for), whose names are mapped and whose rotary rows of q and k are put
+// back into Hugging Face's order. Memory-mapped; everything is validated at Open. Rows come out as
+// the exact values that the file's type defines; what a model packs them into is its own choice
+// (kernels::WeightDType).
 
 #ifndef HYDRANT_ENGINE_WEIGHTS_CHECKPOINT_H_
 #define HYDRANT_ENGINE_WEIGHTS_CHECKPOINT_H_
@@ -34,6 +36,7 @@ struct TensorView {
   std::string type;       // "BF16", "Q4_1", ...
   int64_t rows = 0;
   int64_t cols = 0;
+  int64_t bytes = 0;  // in the file
   std::function<void(int64_t row, float* out)> read_row;
 };
 
@@ -45,6 +48,9 @@ struct GenerationConfig {
   std::optional<bool> do_sample;  // false: greedy unless the request says otherwise
 };
 
+// Every id that ends a text: the configuration's, then those that only the tokenizer names.
+std::vector<int32_t> EosTokenIds(const GenerationConfig& config, const Tokenizer& tokenizer);
+
 class Checkpoint {
  public:
   // `path`: a .gguf file or a directory. Errors name the file, the tensor or key, and the reason.
@@ -55,6 +61,9 @@ class Checkpoint {
   virtual const ModelConfig& config() const = 0;
   virtual const GenerationConfig& generation_config() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const = 0;
+  // What the file calls its kind of tokenizer, for `inspect`, whether we can load it or not:
+  // "gpt2, pre-tokenizer smollm" in GGUF; "BPE, byte-level" by tokenizer.json. Empty: it says none.
+  virtual absl::StatusOr<std::string> TokenizerKind() const = 0;
   // Jinja source of the chat template; nullopt when the checkpoint has none.
   virtual const std::optional<std::string>& chat_template() const = 0;
 

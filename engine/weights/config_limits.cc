@@ -29,38 +29,39 @@ absl::Status CheckRope(const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Check(ModelConfig* config) {
+absl::Status Check(const ConfigKeys& keys, ModelConfig* config) {
   if (config->head_dim == 0) {
     if (config->hidden_size % config->num_attention_heads != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("hidden_size ", config->hidden_size, " is not divisible by ",
-                       config->num_attention_heads, " attention heads, and no head size is given"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          keys.hidden_size, " ", config->hidden_size, " is not divisible by ", keys.heads, " ",
+          config->num_attention_heads, ", and ", keys.head_dim, " is missing"));
     }
     config->head_dim = config->hidden_size / config->num_attention_heads;
   }
   if (config->head_dim > kMaxHeadDim || config->head_dim % 2 != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "head size ", config->head_dim, "; an even number up to ", kMaxHeadDim, " is allowed"));
+        "a head size (", keys.head_dim, ", or ", keys.hidden_size, " by ", keys.heads, ") of ",
+        config->head_dim, "; an even number up to ", kMaxHeadDim, " is allowed"));
   }
   if (config->num_attention_heads % config->num_key_value_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config->num_attention_heads, " attention heads are not divisible by ",
-                     config->num_key_value_heads, " key/value heads"));
+    return absl::InvalidArgumentError(absl::StrCat(keys.heads, " ", config->num_attention_heads,
+                                                   " is not divisible by ", keys.kv_heads, " ",
+                                                   config->num_key_value_heads));
   }
   if (config->rotary_dim < 0) config->rotary_dim = config->head_dim;
   if (config->rotary_dim > config->head_dim || config->rotary_dim % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(config->rotary_dim,
-                                                   " rotary dimensions; an even number up to the "
-                                                   "head size, ",
-                                                   config->head_dim, ", is allowed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(keys.rotary_dim, " makes ", config->rotary_dim,
+                     " rotary dimensions; an even number up to the head size, ", config->head_dim,
+                     ", is allowed"));
   }
   return CheckRope(*config);
 }
 
 }  // namespace
 
-absl::Status FinishConfig(const std::string& where, ModelConfig* config) {
-  const absl::Status status = Check(config);
+absl::Status FinishConfig(const std::string& where, const ConfigKeys& keys, ModelConfig* config) {
+  const absl::Status status = Check(keys, config);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
 }

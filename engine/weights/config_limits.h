@@ -26,11 +26,15 @@ inline constexpr double kMaxRopeTheta = 1e15;
 inline constexpr double kMinRopeFactor = 1e-3;
 inline constexpr double kMaxRopeFactor = 1e6;
 
+// What a format calls the fields that FinishConfig checks.
+struct ConfigKeys {
+  std::string hidden_size, heads, kv_heads, head_dim, rotary_dim;
+};
+
 // Sets head_dim to hidden_size / num_attention_heads where it is 0 and rotary_dim to head_dim where
-// it is -1, then checks what involves more
-// than one field. (Whether hidden_act is known is for the model to say.) Errors are
-// INVALID_ARGUMENT, starting with `where`.
-absl::Status FinishConfig(const std::string& where, ModelConfig* config);
+// it is -1, then checks what involves more than one field. (Whether hidden_act is known is for the
+// model to say.) Errors are INVALID_ARGUMENT, starting with `where` and naming the keys.
+absl::Status FinishConfig(const std::string& where, const ConfigKeys& keys, ModelConfig* config);
 
 }  // namespace hydrant::engine::weights
 

@@ -22,6 +22,16 @@ class GgufCheckpoint : public LoadedCheckpoint {
   absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const override {
     return Tokenizer::FromGguf(*file_);
   }
+  absl::StatusOr<std::string> TokenizerKind() const override {
+    std::string kind;
+    for (const char* key : {"tokenizer.ggml.model", "tokenizer.ggml.pre"}) {
+      const auto value = file_->String(key);
+      if (!value.ok()) return value.status();
+      if (!value->has_value()) continue;
+      absl::StrAppend(&kind, kind.empty() ? "" : ", pre-tokenizer ", std::string(**value));
+    }
+    return kind;
+  }
   void DropPages() const override { file_->file().DropPages(); }
 
  private:

@@ -136,8 +136,8 @@ absl::Status ReadRope(const GgufFile& file, GgufFields& fields, ModelConfig* con
     rope.scaling = RopeScaling::kLinear;
     rope.factor = fields.RequiredFloat("rope.scaling.factor", kMinRopeFactor, kMaxRopeFactor);
   } else if (type != "none") {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": RoPE scaling of type ",
-                                                 Quote(type),
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": ", fields.prefix(),
+                                                 "rope.scaling.type ", Quote(type),
                                                  " is not supported; supported: none, linear"));
   } else if (const auto factor = fields.Float("rope.scale_linear", kMinRopeFactor, kMaxRopeFactor);
              factor.has_value() && *factor != 1) {  // the key's older name
@@ -177,7 +177,7 @@ absl::StatusOr<const GgufFamily*> FindGgufFamily(const GgufFile& file) {
     if (**architecture == family.architecture) return &family;
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", family.architecture);
   }
-  return absl::UnimplementedError(absl::StrCat(file.path(), ": architecture ",
+  return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture ",
                                                Quote(**architecture),
                                                " is not supported; supported: ", supported));
 }
@@ -220,7 +220,11 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFamily& family, const GgufF
   if (family.read_rest != nullptr) family.read_rest(fields, &config);
   if (!fields.status().ok()) return fields.status();
   if (!rope_status.ok()) return rope_status;
-  if (absl::Status status = FinishConfig(file.path(), &config); !status.ok()) return status;
+  const std::string& prefix = fields.prefix();
+  const ConfigKeys keys = {prefix + "embedding_length", prefix + "attention.head_count",
+                           prefix + "attention.head_count_kv", prefix + "attention.key_length",
+                           prefix + "rope.dimension_count"};
+  if (absl::Status status = FinishConfig(file.path(), keys, &config); !status.ok()) return status;
   const auto expect = [&](const char* key, int32_t expected, const char* what) {
     const std::optional<int32_t> value = fields.Int(key, 0, kMaxHeadDim);
     if (value.has_value() && *value != expected) {

@@ -32,7 +32,7 @@ inline constexpr uint32_t kGgufNumTypes = 13;
 // Bytes of a scalar; 0 for strings and arrays, whose size depends on their content.
 inline constexpr uint64_t kGgufTypeBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-// Any alignment; the host is little-endian (dequantize.cc asserts it), as the file is.
+// Any alignment; the host is little-endian (half.h asserts it), as the file is.
 template <typename T>
 T GgufLoad(const uint8_t* data) {
   T value;

@@ -20,8 +20,29 @@ using nlohmann::json;
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxIndexBytes = 16 << 20;
 constexpr uint64_t kMaxTemplateBytes = 1 << 20;
+constexpr uint64_t kMaxTokenizerBytes = 256 << 20;
 constexpr uint64_t kMaxTokenizerConfigBytes = 16 << 20;  // lists every added token
 constexpr size_t kMaxShards = 4096;
+
+// "BPE, byte-level", of a directory's tokenizer.json.
+absl::StatusOr<std::string> ReadTokenizerKind(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/tokenizer.json");
+  const absl::StatusOr<json> root = ReadJson(path, kMaxTokenizerBytes);
+  if (!root.ok()) return root.status();
+  JsonFields fields(path, *root);
+  const json* model = fields.Find("model");
+  if (model == nullptr) return std::string();
+  JsonFields model_fields(absl::StrCat(path, ": model"), *model);
+  std::string kind = model_fields.String("type").value_or("");
+  const json* pre_tokenizer = fields.Find("pre_tokenizer");
+  if (model_fields.Bool("byte_fallback").value_or(false)) kind += ", byte fallback";
+  if (pre_tokenizer != nullptr &&
+      pre_tokenizer->dump(-1, ' ', true).find("\"ByteLevel\"") != std::string::npos) {
+    kind += ", byte-level";
+  }
+  if (!model_fields.status().ok()) return model_fields.status();
+  return kind;
+}
 
 class HfCheckpoint : public LoadedCheckpoint {
  public:
@@ -33,6 +54,7 @@ class HfCheckpoint : public LoadedCheckpoint {
   absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const override {
     return Tokenizer::FromDirectory(path_);
   }
+  absl::StatusOr<std::string> TokenizerKind() const override { return ReadTokenizerKind(path_); }
   void DropPages() const override {
     for (const auto& file : files_) file->file().DropPages();
   }

@@ -1,6 +1,5 @@
 #include "engine/weights/hf_config.h"
 
-#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -38,7 +37,7 @@ absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, const M
   std::optional<std::string> type = rope.String("rope_type");
   if (!type.has_value()) type = rope.String("type");
   if (!type.has_value()) {
-    if (rope.Has("factor")) rope.Fail("the type of the scaling is missing");
+    if (rope.Has("factor")) rope.Fail("rope_type is missing");
     type = "default";
   }
   if (*type == "linear") {
@@ -53,7 +52,7 @@ absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, const M
     result->original_max_position_embeddings =
         rope.RequiredInt("original_max_position_embeddings", 1, kMaxPositions);
   } else if (*type != "default") {
-    return absl::UnimplementedError(absl::StrCat(where, ": RoPE scaling of type ", Quote(*type),
+    return absl::UnimplementedError(absl::StrCat(where, ": rope_type ", Quote(*type),
                                                  " is not supported; supported: default, linear, "
                                                  "llama3"));
   }
@@ -88,9 +87,11 @@ absl::Status ReadRope(const std::string& where, JsonFields& fields, double defau
     const json* full = inner.Find("full_attention");
     const json* sliding = inner.Find("sliding_attention");
     if (full == nullptr || sliding == nullptr) {
-      if (std::any_of(object->begin(), object->end(),
-                      [](const json& v) { return v.is_object(); })) {
-        inner.Fail("one set of RoPE parameters, or full_attention and sliding_attention, expected");
+      for (const auto& [name, value] : object->items()) {
+        if (!value.is_object()) continue;
+        inner.Fail(absl::StrCat(name,
+                                " is an object; one set of RoPE parameters, or full_attention and "
+                                "sliding_attention, expected"));
         return inner.status();
       }
       return ReadRopeParameters(inside, *object, config, &rope);
@@ -148,7 +149,9 @@ absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& r
   if (!fields.status().ok()) return fields.status();
   if (family.read_rest != nullptr) family.read_rest(fields, &config);
   if (!fields.status().ok()) return fields.status();
-  if (absl::Status status = FinishConfig(where, &config); !status.ok()) return status;
+  const ConfigKeys keys = {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+                           "partial_rotary_factor (rotary_pct)"};
+  if (absl::Status status = FinishConfig(where, keys, &config); !status.ok()) return status;
   return config;
 }
 

@@ -20,7 +20,8 @@ void ReadWindows(JsonFields& fields, int32_t window, ModelConfig* config, const 
   const json* types = fields.Find("layer_types");
   const auto layers = static_cast<size_t>(config->num_hidden_layers);
   if (types != nullptr && (!types->is_array() || types->size() != layers)) {
-    return fields.Fail(absl::StrCat("layer_types must list ", layers, " layers"));
+    return fields.Fail(
+        absl::StrCat("layer_types must list as many as num_hidden_layers, ", layers));
   }
   std::vector<int32_t> windows(layers, 0);
   bool any = false;

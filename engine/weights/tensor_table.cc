@@ -46,6 +46,7 @@ TensorView View(const StoredTensor& tensor) {
           .type = tensor.type,
           .rows = tensor.rows,
           .cols = tensor.cols,
+          .bytes = tensor.rows * tensor.row_bytes,
           .read_row = [&tensor](int64_t row, float* out) { ReadRow(tensor, row, out); }};
 }
 

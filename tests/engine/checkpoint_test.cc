@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/tokenizer/tokenizer.h"
-#include "tests/engine/damage.h"
 #include "tests/engine/temp_dir.h"
 
 namespace hydrant::engine::weights {
@@ -243,26 +242,6 @@ TEST_F(CheckpointTest, PathsThatAreNoCheckpoint) {
   EXPECT_NE(std::string(text.status().message()).find("no GGUF magic"), std::string::npos);
   std::filesystem::remove(dir_.path() + "/config.json");
   ExpectRefused("no config.json");
-}
-
-TEST_F(CheckpointTest, DamagedConfigsOpenOrSayWhy) {
-  const std::string golden = kGolden + "llama3-rope/";
-  dir_.Write("model.safetensors", ReadAll(golden + "model.safetensors"));
-  const std::string content = ReadAll(golden + "config.json");
-  ASSERT_FALSE(content.empty());
-  int refused = 0;
-  const auto check = [&](const std::string& damaged) {
-    dir_.Write("config.json", damaged);
-    const auto checkpoint = Open();
-    if (!checkpoint.ok()) {
-      ++refused;
-      EXPECT_FALSE(checkpoint.status().message().empty());
-    }
-  };
-  ForEachTruncation(content, check);
-  EXPECT_EQ(refused, 100);
-  ForEachMutation(content, content.size(), 500, check);
-  EXPECT_GT(refused, 200);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/weights/ggml_types.h"
+#include "engine/weights/gguf.h"
 
 namespace hydrant::engine::weights {
 namespace {
@@ -122,15 +123,39 @@ TEST(DequantizeTest, Q4_1) {
   }
 }
 
+// Random blocks of every quantised type that is read, with the values that gguf-py makes of them.
+TEST(DequantizeTest, EveryBlockTypeAsGgufPyReadsIt) {
+  const auto file = GgufFile::Open(std::string(HYDRANT_TEST_DATA) + "/quantized_blocks.gguf");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string seen;
+  for (const GgufTensor& blocks : (*file)->tensors()) {
+    if (blocks.name.ends_with(".values")) continue;
+    seen += blocks.name + " ";
+    const GgufTensor* expected = (*file)->FindTensor(blocks.name + ".values");
+    ASSERT_NE(expected, nullptr) << blocks.name;
+    const GgmlType* type = FindGgmlType(blocks.type);
+    ASSERT_NE(type->dequantize, nullptr) << blocks.name;
+    EXPECT_EQ(type->name, blocks.name);
+    const int64_t count = blocks.dims[0] * blocks.dims[1];
+    ASSERT_EQ(expected->bytes, static_cast<uint64_t>(count) * sizeof(float));
+    std::vector<float> out(static_cast<size_t>(count));
+    type->dequantize(blocks.data, count, out.data());
+    EXPECT_EQ(std::memcmp(out.data(), expected->data, expected->bytes), 0) << blocks.name;
+  }
+  EXPECT_EQ(seen, "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS ");
+}
+
 TEST(DequantizeTest, TypesByNumber) {
   ASSERT_NE(FindGgmlType(3), nullptr);
   EXPECT_STREQ(FindGgmlType(3)->name, "Q4_1");
   EXPECT_EQ(FindGgmlType(3)->block_bytes, 20u);
-  ASSERT_NE(FindGgmlType(12), nullptr);
-  EXPECT_STREQ(FindGgmlType(12)->name, "Q4_K");
-  EXPECT_EQ(FindGgmlType(12)->dequantize, nullptr);
+  ASSERT_NE(FindGgmlType(18), nullptr);
+  EXPECT_STREQ(FindGgmlType(18)->name, "IQ3_XXS");
+  EXPECT_EQ(FindGgmlType(18)->dequantize, nullptr);
   EXPECT_EQ(FindGgmlType(5), nullptr);
-  EXPECT_EQ(ReadableGgmlTypes(), "F32, F16, Q4_0, Q4_1, Q8_0, BF16");
+  EXPECT_EQ(ReadableGgmlTypes(),
+            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
+            "IQ4_XS, BF16");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace hydrant::engine::weights {
@@ -28,8 +30,19 @@ class GgufWriter {
   std::optional<uint64_t> num_tensors, num_keys;  // instead of the true ones
   uint64_t alignment = 32;                        // of the data section and each tensor in it
 
+  // A key that is left out, or written with another type and payload, whatever is asked for.
+  struct Replacement {
+    std::string key;
+    std::optional<std::pair<uint32_t, std::string>> value;
+  };
+  std::optional<Replacement> replacement;
+
   // `payload`: the value's bytes, as they go into the file.
-  void Key(std::string_view key, uint32_t type, const std::string& payload) {
+  void Key(std::string_view key, uint32_t type, std::string payload) {
+    if (replacement && replacement->key == key) {
+      if (!replacement->value) return;
+      std::tie(type, payload) = *replacement->value;
+    }
     keys_ += GgufString(key) + Bytes<uint32_t>(type) + payload;
     ++key_count_;
   }

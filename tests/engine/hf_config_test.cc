@@ -146,7 +146,7 @@ TEST(HfConfigTest, ValuesAreValidated) {
     ExpectRefused(("{\"" + key + "\": 1.5}").c_str(), key + " is of type number");
     ExpectRefused(("{\"" + key + "\": \"64\"}").c_str(), key + " is of type string");
   }
-  ExpectRefused(R"({"num_attention_heads": 5})", "hidden_size 64 is not divisible by 5");
+  ExpectRefused(R"({"num_attention_heads": 5})", "hidden_size 64 is not divisible by num_attention_heads 5");
   ExpectRefused(R"({"num_key_value_heads": 3})", "not divisible by 3 key/value heads");
   ExpectRefused(R"({"num_key_value_heads": 8})", "not divisible by 8 key/value heads");
   ExpectRefused(R"({"head_dim": 15})", "head size 15");
@@ -155,7 +155,7 @@ TEST(HfConfigTest, ValuesAreValidated) {
   ExpectRefused(R"({"rope_theta": 0})", "rope_theta is 0");
   ExpectRefused(R"({"tie_word_embeddings": 1})", "tie_word_embeddings is of type number");
   ExpectRefused(R"({"rope_scaling": 7})", "rope_scaling: expected a JSON object");
-  ExpectRefused(R"({"rope_scaling": {"factor": 2}})", "the type of the scaling is missing");
+  ExpectRefused(R"({"rope_scaling": {"factor": 2}})", "rope_type is missing");
   ExpectRefused(R"({"rope_scaling": {"type": "linear"}})", "factor is missing");
   ExpectRefused(R"({"rope_scaling": {"type": "linear", "factor": 0}})", "factor is 0");
   ExpectRefused(R"({"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4,
