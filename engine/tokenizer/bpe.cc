@@ -118,9 +118,12 @@ size_t Bpe::PartEnd(std::string_view piece) const {
   while (at < piece.size()) {
     const Utf8Sequence right = ReadUtf8(piece.substr(at));
     const uint64_t pair = static_cast<uint64_t>(left.character) << 32 | right.character;
-    // Beside an unknown character there may be more of them, to be one token together.
-    if (!joined_.contains(pair) &&
-        IdOfCharacter(piece.substr(at - left.length, left.length)) != kNone) {
+    // Unknown characters may vanish, or be one token together.
+    const auto known = [&](size_t begin, size_t length) {
+      return IdOfCharacter(piece.substr(begin, length)) != kNone;
+    };
+    if (!joined_.contains(pair) && known(at - left.length, left.length) &&
+        known(at, right.length)) {
       break;
     }
     at += right.length;
