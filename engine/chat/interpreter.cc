@@ -291,7 +291,7 @@ Value Interpreter::CallMacro(const Statement& macro, std::string_view name,
   for (const auto& [key, value] : arguments.named) {
     const auto parameter =
         std::find_if(signature.parameters.begin(), signature.parameters.end(),
-                     [&](const Signature::Parameter& p) { return p.name == key; });
+                     [&key = key](const Signature::Parameter& p) { return p.name == key; });
     if (parameter != signature.parameters.end()) {
       if (static_cast<size_t>(parameter - signature.parameters.begin()) <
           arguments.positional.size()) {
