@@ -19,9 +19,7 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxIndexBytes = 16 << 20;
-constexpr uint64_t kMaxTemplateBytes = 1 << 20;
 constexpr uint64_t kMaxTokenizerBytes = 256 << 20;
-constexpr uint64_t kMaxTokenizerConfigBytes = 16 << 20;  // lists every added token
 constexpr size_t kMaxShards = 4096;
 
 // "BPE, byte-level", of a directory's tokenizer.json.
@@ -175,35 +173,6 @@ absl::StatusOr<GenerationConfig> ReadGeneration(const std::string& directory, co
   return generation;
 }
 
-// chat_template.jinja, or tokenizer_config.json's chat_template: a string, or a list of named ones.
-absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const std::string& directory) {
-  absl::StatusOr<std::string> text =
-      ReadText(absl::StrCat(directory, "/chat_template.jinja"), kMaxTemplateBytes);
-  if (text.ok()) return std::optional(*std::move(text));
-  if (!absl::IsNotFound(text.status())) return text.status();
-
-  const std::string path = absl::StrCat(directory, "/tokenizer_config.json");
-  const absl::StatusOr<json> root = ReadJson(path, kMaxTokenizerConfigBytes);
-  if (absl::IsNotFound(root.status())) return std::optional<std::string>();
-  if (!root.ok()) return root.status();
-  JsonFields fields(path, *root);
-  const json* value = fields.Find("chat_template");
-  if (value == nullptr) return std::optional<std::string>();
-  if (value->is_string()) return std::optional(value->get<std::string>());
-  if (value->is_array()) {
-    for (const json& entry : *value) {
-      JsonFields named(absl::StrCat(path, ": chat_template"), entry);
-      const std::optional<std::string> name = named.String("name");
-      const std::optional<std::string> source = named.String("template");
-      if (!named.status().ok()) return named.status();
-      if (name == "default") return source;
-    }
-    return std::optional<std::string>();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": chat_template is neither a string nor a list of named templates"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHfCheckpoint(const std::string& path) {
@@ -222,9 +191,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHfCheckpoint(const std::string& 
       ReadGeneration(path, *root, contents.config.vocab_size);
   if (!generation.ok()) return generation.status();
   contents.generation_config = *std::move(generation);
-  absl::StatusOr<std::optional<std::string>> chat_template = ReadChatTemplate(path);
-  if (!chat_template.ok()) return chat_template.status();
-  contents.chat_template = *std::move(chat_template);
+  absl::StatusOr<ChatTemplates> chat_templates = ReadChatTemplates(path);
+  if (!chat_templates.ok()) return chat_templates.status();
+  contents.chat_templates = *std::move(chat_templates);
   absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> files =
       OpenWeights(path, &contents);
   if (!files.ok()) return files.status();

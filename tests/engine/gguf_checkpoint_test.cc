@@ -160,7 +160,7 @@ TEST_F(GgufCheckpointTest, Config) {
   EXPECT_FALSE(config.attention_bias);
   EXPECT_FALSE(config.mlp_bias);
   EXPECT_EQ((*checkpoint)->generation_config().eos_token_ids, std::vector<int32_t>{2});
-  EXPECT_EQ((*checkpoint)->chat_template(), std::nullopt);
+  EXPECT_EQ((*checkpoint)->chat_template(), nullptr);
 }
 
 TEST_F(GgufCheckpointTest, TensorsInHuggingFacesNamesAndRowOrder) {
@@ -237,10 +237,13 @@ TEST_F(GgufCheckpointTest, StopTokensAndChatTemplate) {
   writer.U32("tokenizer.ggml.eot_token_id", 5);
   writer.U32("tokenizer.ggml.eom_token_id", 2);
   writer.String("tokenizer.chat_template", "{{ messages }}");
+  writer.Array("tokenizer.chat_templates", 8, 2, GgufString("tool_use") + GgufString("default"));
+  writer.String("tokenizer.chat_template.tool_use", "{{ tools }}");
   const auto checkpoint = Open(writer);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ((*checkpoint)->generation_config().eos_token_ids, (std::vector<int32_t>{2, 5}));
-  EXPECT_EQ((*checkpoint)->chat_template(), "{{ messages }}");
+  EXPECT_EQ((*checkpoint)->chat_templates(),
+            (ChatTemplates{{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}}));
   writer = Llama();
   writer.U32("tokenizer.ggml.eot_token_id", kVocab);
   ExpectRefused(writer, "tokenizer.ggml.eot_token_id is 6; 0 to 5 is allowed");
