@@ -54,6 +54,7 @@ absl::Status ValidateOptions(const EngineOptions& o) {
            at_most("max_batched_tokens", o.max_batched_tokens, kMaxBatchedTokens),
            at_least("max_queue", o.max_queue, 1),
            at_least("max_model_len", o.max_model_len, 0),
+           at_least("max_tokens_limit", o.max_tokens_limit, 0),
            at_least("audit_bytes", o.audit_bytes, 0),
            at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
        }) {
@@ -198,6 +199,7 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   resolver_.eviction = options.eviction;
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;
+  resolver_.max_tokens_limit = options.max_tokens_limit;
   resolver_.kv_slots = kv_slots;
   audit_rate_ = options.audit_rate;
   audit_shape_ = {geometry.layers, config.num_attention_heads, geometry.kv_heads,

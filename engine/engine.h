@@ -96,7 +96,8 @@ struct EngineOptions {
   int32_t max_num_seqs = 256;
   int32_t max_batched_tokens = 512;
   int32_t max_queue = 1024;
-  int32_t max_model_len = 0;  // 0: the checkpoint's
+  int32_t max_model_len = 0;     // 0: the checkpoint's
+  int32_t max_tokens_limit = 0;  // most that a request may ask, and gets unasked; 0: none
   EvictionDefaults eviction;
   double audit_rate = 0;              // share of requests audited that say nothing; [0, 1]
   int64_t audit_bytes = 256'000'000;  // for the keys that all audits keep; 0: no audits

@@ -72,7 +72,7 @@ absl::Status ValidateSampling(const SamplingParams& s, int32_t vocab_size) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
+absl::Status ValidateStopping(const StoppingParams& s, const ResolverContext& context) {
   for (const absl::Status& status : {
            Check("stopping.max_tokens", s.max_tokens, "at least 1",
                  [](int32_t v) { return v >= 1; }),
@@ -80,6 +80,10 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
                  [](int32_t v) { return v >= 0; }),
        }) {
     if (!status.ok()) return status;
+  }
+  if (context.max_tokens_limit > 0 && s.max_tokens > context.max_tokens_limit) {
+    return Refuse("stopping.max_tokens", *s.max_tokens,
+                  absl::StrCat("at most this server's limit of ", context.max_tokens_limit));
   }
   if (s.max_tokens && s.min_tokens && *s.min_tokens > *s.max_tokens) {
     return Refuse("stopping.min_tokens", *s.min_tokens,
@@ -100,7 +104,7 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
                   absl::StrCat("at most ", kMaxStopIds));
   }
   for (int32_t id : s.stop_token_ids) {
-    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, vocab_size);
+    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, context.vocab_size);
         !status.ok()) {
       return status;
     }
@@ -302,7 +306,7 @@ absl::Status ResolveStopping(const GenerateRequest& request, const ResolverConte
 absl::Status ValidateParameters(const GenerateRequest& request, const ResolverContext& context) {
   for (const absl::Status& status : {
            ValidateSampling(request.sampling, context.vocab_size),
-           ValidateStopping(request.stopping, context.vocab_size),
+           ValidateStopping(request.stopping, context),
            ValidateEviction(request.eviction, context),
            ValidateForced(request, context.vocab_size),
        }) {
@@ -342,7 +346,9 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
                   absl::StrCat("at most ", room, " for a prompt of ", n,
                                " tokens and a context of ", context.max_model_len));
   }
-  resolved.max_tokens = static_cast<int32_t>(max_tokens.value_or(room));
+  const int64_t unasked =
+      context.max_tokens_limit > 0 ? std::min<int64_t>(room, context.max_tokens_limit) : room;
+  resolved.max_tokens = static_cast<int32_t>(max_tokens.value_or(unasked));
   resolved.forced_tokens = request.forced_tokens;
   resolved.report_held = request.report_held;
   resolved.sampling = ResolveSampling(request.sampling, context.generation);

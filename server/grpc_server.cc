@@ -11,8 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/generation_service.h"
+#include "server/health_port.h"
 #include "server/health_service.h"
 #include "server/listen_address.h"
+#include "server/security/server_credentials.h"
 
 namespace hydrant::server {
 namespace {
@@ -29,12 +31,27 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
+void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(options.max_metadata_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams);
+  // Who connects and then says nothing.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * kSeconds);
+  const auto seconds = [&](const char* name, double value) {
+    if (value > 0) builder.AddChannelArgument(name, static_cast<int>(value * kSeconds));
+  };
+  seconds(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_connection_idle);
+  seconds(GRPC_ARG_MAX_CONNECTION_AGE_MS, options.max_connection_age);
+}
+
 }  // namespace
 
 struct GrpcServer::Impl {
   explicit Impl(Metrics& metrics) : generation(metrics) {}
   GenerationService generation;
   HealthService health;
+  std::unique_ptr<HealthPort> health_port;
   std::unique_ptr<grpc::Server> server;  // goes first
   int port = 0;
 };
@@ -43,10 +60,14 @@ GrpcServer::GrpcServer() = default;
 GrpcServer::~GrpcServer() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string& address,
-                                                              Metrics& metrics) {
+                                                              Metrics& metrics,
+                                                              const GrpcServerOptions& options) {
   if (address.rfind("unix:", 0) != 0) {
     if (absl::Status status = CheckListenAddress(address); !status.ok()) return status;
   }
+  auto credentials = MakeServerCredentials(options, address,
+                                           [&metrics] { metrics.OnRejected("unauthenticated"); });
+  if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
   server->impl_ = std::make_unique<Impl>(metrics);
@@ -55,9 +76,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
   grpc::ServerBuilder builder;
   // Two servers on one port would each get some of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  SetLimits(builder, options);
   SetKeepalive(builder);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl.port);
+  builder.AddListeningPort(address, *credentials, &impl.port);
   builder.RegisterService(&impl.generation);
   builder.RegisterService(&impl.health);
   impl.server = builder.BuildAndStart();
@@ -65,10 +86,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", address, ": ", WhyCannotListen(address)));
   }
+  if (options.health_listen != "off") {
+    auto started = HealthPort::Start(options.health_listen, impl.health);
+    if (!started.ok()) return started.status();
+    impl.health_port = *std::move(started);
+  }
   return server;
 }
 
 int GrpcServer::port() const { return impl_->port; }
+int GrpcServer::health_port() const { return impl_->health_port ? impl_->health_port->port() : 0; }
 
 void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
   impl_->generation.SetEngine(std::move(engine));
@@ -79,6 +106,7 @@ void GrpcServer::SetServing(bool serving) { impl_->health.SetServing(serving); }
 void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
   impl_->health.Shutdown();
   impl_->server->Shutdown(deadline);
+  impl_->health_port.reset();
 }
 
 }  // namespace hydrant::server

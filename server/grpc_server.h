@@ -11,20 +11,21 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/metrics.h"
+#include "server/security/grpc_server_options.h"
 
 namespace hydrant::server {
 
 class GrpcServer {
  public:
-  static constexpr int kMaxMessageBytes = 16 << 20;
-
   // `address`: "host:port" (port 0: any free one), or "unix:/path". Errors name it and the reason.
   // `metrics` outlives the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const std::string& address,
-                                                           Metrics& metrics);
+                                                           Metrics& metrics,
+                                                           const GrpcServerOptions& options = {});
   ~GrpcServer();
 
   int port() const;
+  int health_port() const;  // 0: none
 
   // The model is loaded; Generation answers from now on.
   void SetEngine(std::shared_ptr<engine::Engine> engine);

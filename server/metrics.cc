@@ -234,7 +234,8 @@ Metrics::Metrics(std::string model_name, MetricNames names)
     for (size_t group = 0; group < kLayerGroups.size(); ++group) series_->Recall(policy, group);
   }
   for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
-                             "duplicate_id", "unknown_model", "unimplemented"}) {
+                             "duplicate_id", "unknown_model", "unimplemented",
+                             "unauthenticated"}) {
     series_->rejected.Add({{"reason", reason}});
   }
 }

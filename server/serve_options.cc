@@ -32,6 +32,11 @@ void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
                  "Most requests that wait; beyond, RESOURCE_EXHAUSTED")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--max_tokens_limit", options.max_tokens_limit,
+                 "Most tokens that a request may ask for, and gets if it does not say; 0: what the "
+                 "context leaves")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 void AddEvictionFlags(CLI::App& app, engine::EvictionDefaults& eviction) {
@@ -118,6 +123,7 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
                  "Where Prometheus scrapes /metrics: host:port or off")
       ->type_name("ADDRESS")
       ->capture_default_str();
+  AddGrpcServerFlags(app, options.grpc);
   AddSchedulingFlags(app, options.engine);
   AddEvictionFlags(app, options.engine.eviction);
   AddAuditFlags(app, options.engine);
@@ -134,6 +140,7 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
       ->type_name("NAMES");
   AddConfigFile(app);
   app.callback([&options] {
+    CheckLimits(options.grpc);
     CheckBudgetLimits(options.engine.eviction);
     if (options.engine.audit_rate > 0 && options.engine.audit_bytes == 0) {
       throw CLI::ValidationError("--audit_rate", "audits need memory, and --audit_bytes is 0");

@@ -10,11 +10,13 @@
 
 #include "engine/engine.h"
 #include "server/metrics.h"
+#include "server/security/grpc_server_options.h"
 
 namespace hydrant::server {
 
 struct ServeOptions {
   engine::EngineOptions engine;
+  GrpcServerOptions grpc;
   std::string listen = "0.0.0.0:50051";
   std::string metrics_listen = "0.0.0.0:9400";  // "off": none
   std::chrono::duration<double> drain_timeout{30};

@@ -57,7 +57,7 @@ int Run(const ServeOptions& options, Signals& signals) {
     exposer = *std::move(started);
     std::fprintf(stderr, "hydrant: metrics at http://%s/metrics\n", options.metrics_listen.c_str());
   }
-  auto server = GrpcServer::Start(options.listen, *metrics);
+  auto server = GrpcServer::Start(options.listen, *metrics, options.grpc);
   if (!server.ok()) return Fail(server.status());
   std::fprintf(stderr, "hydrant: gRPC listens on %s\n", options.listen.c_str());
 

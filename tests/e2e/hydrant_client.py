@@ -55,8 +55,11 @@ class Answer:
 class Client:
     """Requests are given as keyword arguments: plain values, dicts and lists, enums by name."""
 
-    def __init__(self, address, options=()):
-        self.channel = grpc.insecure_channel(address, options=list(options))
+    def __init__(self, address, options=(), credentials=None):
+        if credentials is None:
+            self.channel = grpc.insecure_channel(address, options=list(options))
+        else:
+            self.channel = grpc.secure_channel(address, credentials, options=list(options))
         self.health = health_pb2_grpc.HealthStub(self.channel)
         pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
         self._methods = {}
