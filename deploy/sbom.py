@@ -10,6 +10,7 @@ third-party source is in this tree. The same installation gives the same bytes.
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -31,14 +32,20 @@ def loaded_libraries(binary):
     return sorted(paths)
 
 
-def owner(path):
-    """The package of a file. Debian knows it as it was before /lib became a link to /usr/lib."""
-    names = {path, str(pathlib.Path(path).resolve()), path.removeprefix("/usr")}
-    for name in sorted(names):
-        found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
-        if found.returncode == 0:
-            return found.stdout.split(": ")[0].split(",")[0]
-    sys.exit(f"error: {path} is of no Debian package")
+def owners(paths):
+    """The packages of the files. Debian knows them as they were before /lib became a link."""
+    names = {path: {path, os.path.realpath(path)} for path in paths}
+    for known in names.values():
+        known |= {name.removeprefix("/usr") for name in known}
+    # Fails over names that it does not know, and finds the others.
+    found = subprocess.run(
+        ["dpkg-query", "-S", *sorted(set().union(*names.values()))], capture_output=True, text=True
+    ).stdout
+    packages = dict(reversed(line.split(": ")) for line in found.splitlines())
+    for path, known in names.items():
+        if not known & packages.keys():
+            sys.exit(f"error: {path} is of no Debian package")
+    return {package.split(",")[0] for package in packages.values()}
 
 
 def development_packages():
@@ -71,7 +78,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     binary = pathlib.Path(sys.argv[1])
-    packages = {owner(path) for path in loaded_libraries(binary)} | set(development_packages())
+    packages = owners(loaded_libraries(binary)) | set(development_packages())
     components = sorted((component(package) for package in packages), key=lambda c: c["name"])
     root = {
         "type": "application",

@@ -2,18 +2,16 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "server/generation_service.h"
+#include "server/grpc_port.h"
 #include "server/health_port.h"
 #include "server/health_service.h"
-#include "server/listen_address.h"
 #include "server/security/server_credentials.h"
 
 namespace hydrant::server {
@@ -49,11 +47,14 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 
 struct GrpcServer::Impl {
   explicit Impl(Metrics& metrics) : generation(metrics) {}
+  ~Impl() {
+    if (port) port->Stop();
+  }
   GenerationService generation;
   HealthService health;
   std::unique_ptr<HealthPort> health_port;
+  std::unique_ptr<GrpcPort> port;
   std::unique_ptr<grpc::Server> server;  // goes first
-  int port = 0;
 };
 
 GrpcServer::GrpcServer() = default;
@@ -62,9 +63,6 @@ GrpcServer::~GrpcServer() = default;
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string& address,
                                                               Metrics& metrics,
                                                               const GrpcServerOptions& options) {
-  if (address.rfind("unix:", 0) != 0) {
-    if (absl::Status status = CheckListenAddress(address); !status.ok()) return status;
-  }
   auto credentials = MakeServerCredentials(options, address,
                                            [&metrics] { metrics.OnRejected("unauthenticated"); });
   if (!credentials.ok()) return credentials.status();
@@ -74,18 +72,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;
-  // Two servers on one port would each get some of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   SetLimits(builder, options);
   SetKeepalive(builder);
-  builder.AddListeningPort(address, *credentials, &impl.port);
+  auto port = GrpcPort::Add(builder, address, *std::move(credentials));
+  if (!port.ok()) return port.status();
+  impl.port = *std::move(port);
   builder.RegisterService(&impl.generation);
   builder.RegisterService(&impl.health);
   impl.server = builder.BuildAndStart();
-  if (!impl.server) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": ", WhyCannotListen(address)));
-  }
+  if (!impl.server) return absl::InternalError("gRPC did not start its server");
+  if (absl::Status status = impl.port->Start(options.max_connections); !status.ok()) return status;
   if (options.health_listen != "off") {
     auto started = HealthPort::Start(options.health_listen, impl.health);
     if (!started.ok()) return started.status();
@@ -94,7 +90,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
   return server;
 }
 
-int GrpcServer::port() const { return impl_->port; }
+int GrpcServer::port() const { return impl_->port->port(); }
 int GrpcServer::health_port() const { return impl_->health_port ? impl_->health_port->port() : 0; }
 
 void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
@@ -104,6 +100,7 @@ void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
 void GrpcServer::SetServing(bool serving) { impl_->health.SetServing(serving); }
 
 void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
+  impl_->port->Stop();
   impl_->health.Shutdown();
   impl_->server->Shutdown(deadline);
   impl_->health_port.reset();

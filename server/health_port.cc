@@ -1,14 +1,13 @@
 #include "server/health_port.h"
 
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "server/listen_address.h"
+#include "server/grpc_port.h"
 
 namespace hydrant::server {
 namespace {
@@ -40,31 +39,33 @@ class Forwarder final : public Health::CallbackService {
 struct HealthPort::Impl {
   explicit Impl(Health::CallbackService& health) : forwarder(health) {}
   Forwarder forwarder;
+  std::unique_ptr<GrpcPort> port;
   std::unique_ptr<grpc::Server> server;  // goes first
-  int port = 0;
 };
 
 HealthPort::HealthPort() = default;
 HealthPort::~HealthPort() {
-  if (impl_->server) impl_->server->Shutdown(std::chrono::system_clock::now());
+  if (!impl_->server) return;
+  impl_->port->Stop();
+  impl_->server->Shutdown(std::chrono::system_clock::now());
 }
 
 absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Start(const std::string& address,
                                                               Health::CallbackService& health) {
-  if (absl::Status status = CheckListenAddress(address); !status.ok()) return status;
   auto port = std::unique_ptr<HealthPort>(new HealthPort);
   port->impl_ = std::make_unique<Impl>(health);
   Impl& impl = *port->impl_;
   grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl.port);
+  auto added = GrpcPort::Add(builder, address, grpc::InsecureServerCredentials());
+  if (!added.ok()) return added.status();
+  impl.port = *std::move(added);
   builder.RegisterService(&impl.forwarder);
   impl.server = builder.BuildAndStart();
-  if (impl.server) return port;
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen on ", address, ": ", WhyCannotListen(address)));
+  if (!impl.server) return absl::InternalError("gRPC did not start the health port");
+  if (absl::Status status = impl.port->Start(0); !status.ok()) return status;
+  return port;
 }
 
-int HealthPort::port() const { return impl_->port; }
+int HealthPort::port() const { return impl_->port->port(); }
 
 }  // namespace hydrant::server

@@ -28,6 +28,11 @@ void AddLimitFlags(CLI::App& app, GrpcServerOptions& options) {
   AddByteSize(app, "--max_message_bytes", options.max_message_bytes, "16MiB", "Longest request");
   AddByteSize(app, "--max_metadata_bytes", options.max_metadata_bytes, "16KiB",
               "Most bytes of a call's headers");
+  app.add_option("--max_connections", options.max_connections,
+                 "Most connections at once; others are closed as they come. 0: what the limit of "
+                 "file descriptors leaves, at most 10000")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--max_streams", options.max_streams,
                  "Most calls at once of one connection; its others wait at the client")
       ->check(CLI::PositiveNumber)

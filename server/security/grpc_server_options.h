@@ -22,6 +22,7 @@ struct GrpcServerOptions {
 
   int64_t max_message_bytes = 16 << 20;   // a request; answers have no limit
   int64_t max_metadata_bytes = 16 << 10;  // all headers of a call
+  int32_t max_connections = 0;            // at once; 0: what the system allows, up to 10,000
   int32_t max_streams = 4096;             // of a connection, at once; a client's other calls wait
   double max_connection_idle = 0;         // seconds; 0: for ever
   double max_connection_age = 0;          // seconds until a client has to connect anew; 0: never
