@@ -1,11 +1,13 @@
 #include "server/generate_stream.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/server_context.h>
 
 #include <utility>
 #include <variant>
 
 #include "server/error_status.h"
+#include "server/load_report.h"
 #include "server/proto_conversion.h"
 
 namespace hydrant::server {
@@ -38,16 +40,17 @@ class GenerateStream::Sink final : public engine::ResponseSink {
 };
 
 GenerateStream* GenerateStream::Create(
-    Executor& writer, Metrics& metrics,
+    Executor& writer, Metrics& metrics, grpc::CallbackServerContext& context,
     std::optional<std::chrono::steady_clock::time_point> deadline) {
-  auto stream = std::make_shared<GenerateStream>(writer, metrics, deadline);
+  auto stream = std::make_shared<GenerateStream>(writer, metrics, context, deadline);
   stream->self_ = stream;
   return stream.get();
 }
 
 GenerateStream::GenerateStream(Executor& writer, Metrics& metrics,
+                               grpc::CallbackServerContext& context,
                                std::optional<std::chrono::steady_clock::time_point> deadline)
-    : writer_(writer), metrics_(metrics), deadline_(deadline) {
+    : writer_(writer), metrics_(metrics), context_(context), deadline_(deadline) {
   metrics_.StreamOpened();
 }
 
@@ -60,6 +63,7 @@ void GenerateStream::Submit(std::shared_ptr<engine::Engine> engine,
     std::lock_guard lock(mutex_);
     request_id_ = request.request_id;
     engine_ = engine;
+    reporting_ = engine;
   }
   const absl::Status status =
       engine->Submit(std::move(request), std::make_unique<Sink>(self), deadline_);
@@ -79,7 +83,19 @@ void GenerateStream::Submit(std::shared_ptr<engine::Engine> engine,
   if (cancelled_meanwhile) CancelInEngine();
 }
 
-void GenerateStream::Refuse(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+void GenerateStream::Refuse(const absl::Status& status) {
+  AddLoadReport(nullptr);
+  Finish(ToGrpcStatus(status));
+}
+
+void GenerateStream::AddLoadReport(const engine::Usage* usage) {
+  std::shared_ptr<const engine::Engine> engine;
+  {
+    std::lock_guard lock(mutex_);
+    engine = reporting_.lock();
+  }
+  if (engine) context_.AddTrailingMetadata(kLoadReportTrailer, LoadReport(engine->load(), usage));
+}
 
 template <typename Push>
 void GenerateStream::Receive(Push push) {
@@ -110,7 +126,7 @@ void GenerateStream::Pump() {
     writing_ = true;
   }
   if (const auto* status = std::get_if<absl::Status>(&*event)) {
-    Finish(ToGrpcStatus(*status));
+    Refuse(*status);
     return;
   }
   response_.Clear();
@@ -121,7 +137,9 @@ void GenerateStream::Pump() {
   } else if (const auto* delta = std::get_if<engine::Delta>(&*event)) {
     ToProto(*delta, *response_.mutable_delta());
   } else {
-    ToProto(std::get<engine::Finished>(*event), *response_.mutable_finished());
+    const auto& finished = std::get<engine::Finished>(*event);
+    ToProto(finished, *response_.mutable_finished());
+    AddLoadReport(&finished.usage);
     last = true;
   }
   bool own_buffer;

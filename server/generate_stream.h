@@ -31,16 +31,18 @@ namespace hydrant::server {
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                              public std::enable_shared_from_this<GenerateStream> {
  public:
-  // The stream keeps itself alive until gRPC is done with it. `writer` and `metrics` outlive it.
+  // The stream keeps itself alive until gRPC is done with it. `writer` and `metrics` outlive it;
+  // `context` is its call's.
   static GenerateStream* Create(Executor& writer, Metrics& metrics,
+                                grpc::CallbackServerContext& context,
                                 std::optional<std::chrono::steady_clock::time_point> deadline);
-  GenerateStream(Executor& writer, Metrics& metrics,
+  GenerateStream(Executor& writer, Metrics& metrics, grpc::CallbackServerContext& context,
                  std::optional<std::chrono::steady_clock::time_point> deadline);
   ~GenerateStream() override;
 
   // Hands the request to the engine. Called once, from any thread, unless Refuse is.
   void Submit(std::shared_ptr<engine::Engine> engine, engine::GenerateRequest request);
-  // Ends the stream of a request that the engine does not know.
+  // Ends the stream of a request that is not in the engine.
   void Refuse(const absl::Status& status);
 
   void OnWriteDone(bool ok) override;
@@ -56,9 +58,12 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Starts the next write, or finishes, unless a write is under way.
   void Pump();
   void CancelInEngine();
+  // Before the stream finishes. `usage`: of a request that did.
+  void AddLoadReport(const engine::Usage* usage);
 
   Executor& writer_;
   Metrics& metrics_;
+  grpc::CallbackServerContext& context_;
   const std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::shared_ptr<GenerateStream> self_;  // until OnDone
 
@@ -67,7 +72,8 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   bool pump_posted_ = false;
   bool writing_ = false;
   bool client_gone_ = false;
-  std::shared_ptr<engine::Engine> engine_;  // while the request is in it
+  std::shared_ptr<engine::Engine> engine_;         // while the request is in it
+  std::weak_ptr<const engine::Engine> reporting_;  // once the engine is known
   std::string request_id_;
 
   // Owned by whoever set writing_.

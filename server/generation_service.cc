@@ -73,7 +73,7 @@ void GenerationService::Run(size_t request_bytes, std::function<void()> task) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes) {
-  GenerateStream* stream = GenerateStream::Create(writer_, metrics_, Deadline(*context));
+  GenerateStream* stream = GenerateStream::Create(writer_, metrics_, *context, Deadline(*context));
   Run(bytes->Length(), [this, stream, bytes] {
     auto engine = LoadedEngine();
     if (!engine.ok()) {

@@ -81,6 +81,9 @@ class Client:
         stub, message = self._methods[method]
         return stub(message(**request), timeout=timeout)
 
+    def message(self, method, **request):
+        return self._methods[method][1](**request)
+
     def stream(self, timeout=None, **request):
         """The open Generate call: iterate it, or cancel() it."""
         return self.call("Generate", timeout, **request)
