@@ -49,8 +49,19 @@ def owners(paths):
 
 
 def development_packages():
+    """Those of deploy/packages.txt; one that is not here was not here for the build, or is of another
+    machine's, and is told."""
     lines = (line.split() for line in PACKAGES.read_text().splitlines())
-    return [words[1] for words in lines if words[:1] == ["build"] and words[1].endswith("-dev")]
+    names = [words[1] for words in lines if words[:1] == ["build"] and words[1].endswith("-dev")]
+    # Fails over names that it does not know, and prints the others.
+    known = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names],
+        capture_output=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    installed = [name for name in names if f"{name} installed" in known]
+    for name in set(names) - set(installed):
+        print(f"warning: {name} is not installed here, and left out", file=sys.stderr)
+    return installed
 
 
 def component(package):
