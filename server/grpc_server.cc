@@ -32,7 +32,7 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  explicit Impl(Metrics& metrics) : generation(metrics) {}
+  Impl(Metrics& metrics, const GenerationOptions& options) : generation(metrics, options) {}
   GenerationService generation;
   HealthService health;
   std::unique_ptr<grpc::Server> server;  // goes first
@@ -43,13 +43,14 @@ GrpcServer::GrpcServer() = default;
 GrpcServer::~GrpcServer() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string& address,
-                                                              Metrics& metrics) {
+                                                              Metrics& metrics,
+                                                              const GenerationOptions& generation) {
   if (address.rfind("unix:", 0) != 0) {
     if (absl::Status status = CheckListenAddress(address); !status.ok()) return status;
   }
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
-  server->impl_ = std::make_unique<Impl>(metrics);
+  server->impl_ = std::make_unique<Impl>(metrics, generation);
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;
@@ -72,9 +73,16 @@ int GrpcServer::port() const { return impl_->port; }
 
 void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
   impl_->generation.SetEngine(std::move(engine));
+  impl_->health.Set(HealthService::Aspect::kStartup, true);
 }
 
-void GrpcServer::SetServing(bool serving) { impl_->health.SetServing(serving); }
+void GrpcServer::SetServing(bool serving) {
+  impl_->health.Set(HealthService::Aspect::kReadiness, serving);
+}
+
+void GrpcServer::SetAlive(bool alive) {
+  impl_->health.Set(HealthService::Aspect::kLiveness, alive);
+}
 
 void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
   impl_->health.Shutdown();
