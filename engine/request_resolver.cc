@@ -12,6 +12,7 @@
 namespace hydrant::engine {
 namespace {
 
+constexpr int32_t kMaxPriority = 100;
 constexpr int32_t kMaxLogprobs = 100;
 constexpr size_t kMaxStopStrings = 64;
 constexpr size_t kMaxStopBytes = 4096;
@@ -311,6 +312,10 @@ absl::Status ValidateParameters(const GenerateRequest& request, const ResolverCo
            ValidateForced(request, context.vocab_size),
        }) {
     if (!status.ok()) return status;
+  }
+  if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
+    return Refuse("priority", request.priority,
+                  absl::StrCat("from ", -kMaxPriority, " to ", kMaxPriority));
   }
   const auto logprobs = [](int32_t v) { return v >= 0 && v <= kMaxLogprobs; };
   const std::string limit = absl::StrCat("from 0 to ", kMaxLogprobs);

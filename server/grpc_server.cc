@@ -46,7 +46,7 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  explicit Impl(Metrics& metrics) : generation(metrics) {}
+  Impl(Metrics& metrics, const GenerationOptions& options) : generation(metrics, options) {}
   ~Impl() {
     if (port) port->Stop();
   }
@@ -62,13 +62,14 @@ GrpcServer::~GrpcServer() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string& address,
                                                               Metrics& metrics,
+                                                              const GenerationOptions& generation,
                                                               const GrpcServerOptions& options) {
   auto credentials = MakeServerCredentials(options, address,
                                            [&metrics] { metrics.OnRejected("unauthenticated"); });
   if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
-  server->impl_ = std::make_unique<Impl>(metrics);
+  server->impl_ = std::make_unique<Impl>(metrics, generation);
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;
@@ -95,9 +96,16 @@ int GrpcServer::health_port() const { return impl_->health_port ? impl_->health_
 
 void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
   impl_->generation.SetEngine(std::move(engine));
+  impl_->health.Set(HealthService::Aspect::kStartup, true);
 }
 
-void GrpcServer::SetServing(bool serving) { impl_->health.SetServing(serving); }
+void GrpcServer::SetServing(bool serving) {
+  impl_->health.Set(HealthService::Aspect::kReadiness, serving);
+}
+
+void GrpcServer::SetAlive(bool alive) {
+  impl_->health.Set(HealthService::Aspect::kLiveness, alive);
+}
 
 void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
   impl_->port->Stop();

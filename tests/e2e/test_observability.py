@@ -245,3 +245,22 @@ def test_a_busy_server_reports_that_it_is_busy(one_at_a_time):
     assert 0 < report.mem_utilization == report.named_metrics["kv_cache_usage_perc"] <= 1
     holding.cancel()
     one_at_a_time.wait_until_idle()
+
+
+def test_a_trace_context_is_logged():
+    """The ids of a W3C traceparent, with the request that it came with; nonsense is as none."""
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    request = {"text": "Hi", "stopping": {"max_tokens": 2}}
+    with Server(TINY_MODEL, "--kv_cache_bytes=8MB", "--log_format=json") as server:
+        for name, header in (("traced", f"00-{trace}-{span}-01"), ("other", f"00-{trace}-{span}")):
+            server.client.generate(
+                metadata=[("traceparent", header)], request_id=name, **request
+            )
+
+        def lines():
+            entries = (json.loads(line) for line in server.log.splitlines() if line[:1] == "{")
+            return {entry["request_id"]: entry for entry in entries if "request_id" in entry}
+
+        eventually(lambda: len(lines()) == 2, "a line for each request")
+        assert (lines()["traced"]["trace_id"], lines()["traced"]["span_id"]) == (trace, span)
+        assert "trace_id" not in lines()["other"]
