@@ -44,7 +44,8 @@ def test_refusals_are_quick_while_64_streams_decode():
 
 
 def test_the_queue_is_bounded_by_tokens():
-    with Server(MODEL, "--kv_cache_bytes=200MB", "--max_num_seqs=1", "--max_queue_tokens=100") as server:
+    flags = ("--max_num_seqs=1", "--max_queue_tokens=100")
+    with Server(MODEL, "--kv_cache_bytes=200MB", *flags) as server:
         client = server.client
         running = client.stream(**ENDLESS)
         next(running)
@@ -62,7 +63,8 @@ def test_the_queue_is_bounded_by_tokens():
 
 
 def test_who_waits_too_long_is_told():
-    with Server(MODEL, "--kv_cache_bytes=200MB", "--max_num_seqs=1", "--queue_timeout=0.2") as server:
+    flags = ("--max_num_seqs=1", "--queue_timeout=0.2")
+    with Server(MODEL, "--kv_cache_bytes=200MB", *flags) as server:
         running = server.client.stream(**ENDLESS)
         next(running)
         error, details = refusal(server.client, text="Hi")
@@ -106,7 +108,8 @@ def test_a_tenants_tokens_run_out_and_come_back():
         "--tenant_burst_tokens=1",
     )
     with Server(TINY_MODEL, "--kv_cache_bytes=8MB", *EXACT, *flags) as server:
-        request = {"token_ids": {"ids": [5] * 10}, "stopping": {"max_tokens": 5, "ignore_eos": True}}
+        stopping = {"max_tokens": 5, "ignore_eos": True}
+        request = {"token_ids": {"ids": [5] * 10}, "stopping": stopping}
         mine, others = {"metadata": [(TENANT, "a")]}, {"metadata": [(TENANT, "b")]}
         server.client.generate(**mine, **request)  # 15 tokens: 14 in debt, 0.7 s
         error, details = refusal(server.client, **mine, **request)
