@@ -91,7 +91,8 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
   ServeOptions options;
   CLI::App app(
       "Serves a model over gRPC (hydrant.v1.Generation, vllm.grpc.engine.VllmEngine, health, "
-      "reflection) with metrics for Prometheus.\nEvery flag is also read from the environment (HYDRANT_MAX_QUEUE=100) and from "
+      "reflection) with metrics for Prometheus.\nEvery flag is also read from the environment "
+      "(HYDRANT_MAX_QUEUE=100) and from "
       "--config (max_queue = 100); the command line wins, then the environment.",
       "hydrant serve");
   AddModelFlags(app, options.engine);
