@@ -1,6 +1,5 @@
 #include "server/generate_stream.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/server_context.h>
 
 #include <utility>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/error_status.h"
 #include "server/load_report.h"
-#include "server/proto_conversion.h"
 
 namespace hydrant::server {
 namespace {
@@ -81,9 +79,10 @@ GenerateStream::GenerateStream(const StreamContext& context, grpc::CallbackServe
 
 GenerateStream::~GenerateStream() = default;
 
-void GenerateStream::Submit(std::shared_ptr<engine::Engine> engine,
-                            engine::GenerateRequest request) {
+void GenerateStream::Submit(std::shared_ptr<engine::Engine> engine, engine::GenerateRequest request,
+                            std::unique_ptr<ResponseEncoder> encoder) {
   const std::shared_ptr<GenerateStream> self = shared_from_this();  // Finish may let go of it
+  encoder_ = std::move(encoder);
   {
     std::lock_guard lock(mutex_);
     request_id_ = request.request_id;
@@ -173,46 +172,54 @@ void GenerateStream::Receive(Push push) {
 }
 
 void GenerateStream::Pump() {
-  std::optional<ResponseBuffer::Event> event;
   {
     std::lock_guard lock(mutex_);
     if (writing_) return;
-    event = buffer_.Pop();
-    if (!event) return;
     writing_ = true;
   }
-  if (const auto* status = std::get_if<absl::Status>(&*event)) {
-    End(*status);
-    return;
-  }
-  response_.Clear();
   bytes_.Clear();
   bool last = false;
-  if (const auto* info = std::get_if<engine::PromptInfo>(&*event)) {
-    ToProto(*info, *response_.mutable_prompt_info());
-  } else if (const auto* delta = std::get_if<engine::Delta>(&*event)) {
-    ToProto(*delta, *response_.mutable_delta());
-  } else {
-    auto& finished = std::get<engine::Finished>(*event);
-    ToProto(finished, *response_.mutable_finished());
-    AddLoadReport(&finished.usage);
-    std::lock_guard lock(mutex_);
-    record_.finished = std::move(finished);
-    last = true;
-  }
-  bool own_buffer;
-  const grpc::Status serialized =
-      grpc::SerializationTraits<v1::GenerateResponse>::Serialize(response_, &bytes_, &own_buffer);
-  if (!serialized.ok()) {
-    CancelInEngine();
-    End(absl::InternalError(serialized.error_message()));
-    return;
+  while (!bytes_.Valid()) {
+    std::optional<ResponseBuffer::Event> event;
+    {
+      std::lock_guard lock(mutex_);
+      event = buffer_.Pop();
+      if (!event) {
+        writing_ = false;
+        return;
+      }
+    }
+    if (const auto* status = std::get_if<absl::Status>(&*event)) {
+      End(*status);
+      return;
+    }
+    if (const grpc::Status encoded = Encode(*event); !encoded.ok()) {
+      CancelInEngine();
+      End(absl::InternalError(encoded.error_message()));
+      return;
+    }
+    if (auto* finished = std::get_if<engine::Finished>(&*event)) {
+      AddLoadReport(&finished->usage);
+      std::lock_guard lock(mutex_);
+      record_.finished = std::move(*finished);
+      last = true;
+    }
   }
   if (last) {
     StartWriteAndFinish(&bytes_, grpc::WriteOptions(), grpc::Status::OK);
   } else {
     StartWrite(&bytes_);
   }
+}
+
+grpc::Status GenerateStream::Encode(const ResponseBuffer::Event& event) {
+  if (const auto* info = std::get_if<engine::PromptInfo>(&event)) {
+    return encoder_->Encode(*info, &bytes_);
+  }
+  if (const auto* delta = std::get_if<engine::Delta>(&event)) {
+    return encoder_->Encode(*delta, &bytes_);
+  }
+  return encoder_->Encode(std::get<engine::Finished>(event), &bytes_);
 }
 
 void GenerateStream::OnWriteDone(bool ok) {

@@ -23,12 +23,12 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
-#include "hydrant/v1/generation.pb.h"
 #include "server/executor.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/request_log.h"
 #include "server/response_buffer.h"
+#include "server/response_encoder.h"
 #include "server/tenants.h"
 
 namespace hydrant::server {
@@ -57,7 +57,9 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   ~GenerateStream() override;
 
   // Hands the request to the engine. Called once, from any thread, unless Refuse is.
-  void Submit(std::shared_ptr<engine::Engine> engine, engine::GenerateRequest request);
+  // `encoder` writes what the client gets.
+  void Submit(std::shared_ptr<engine::Engine> engine, engine::GenerateRequest request,
+              std::unique_ptr<ResponseEncoder> encoder);
   // Ends the stream of a request that is not in the engine.
   void Refuse(const absl::Status& status);
 
@@ -73,6 +75,8 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Receive(Push push);
   // Starts the next write, or finishes, unless a write is under way.
   void Pump();
+  // An event that is no Status, into bytes_.
+  grpc::Status Encode(const ResponseBuffer::Event& event);
   void CancelInEngine();
   // Finishes with a status that is not OK.
   void End(const absl::Status& status);
@@ -101,7 +105,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::string request_id_;
 
   // Owned by whoever set writing_.
-  v1::GenerateResponse response_;
+  std::unique_ptr<ResponseEncoder> encoder_;  // from Submit on
   grpc::ByteBuffer bytes_;
 };
 

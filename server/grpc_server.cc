@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "server/engine_door.h"
 #include "server/generation_service.h"
 #include "server/grpc_port.h"
 #include "server/health_port.h"
 #include "server/health_service.h"
 #include "server/security/server_credentials.h"
+#include "server/vllm_engine_service.h"
 
 namespace hydrant::server {
 namespace {
@@ -46,11 +48,13 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(Metrics& metrics, const GenerationOptions& options) : generation(metrics, options) {}
+  Impl(Metrics& metrics, const GenerationOptions& options) : door(metrics, options) {}
   ~Impl() {
     if (port) port->Stop();
   }
-  GenerationService generation;
+  EngineDoor door;
+  GenerationService generation{door};
+  std::unique_ptr<grpc::Service> vllm_engine = MakeVllmEngineService(door);
   HealthService health;
   std::unique_ptr<HealthPort> health_port;
   std::unique_ptr<GrpcPort> port;
@@ -79,6 +83,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
   if (!port.ok()) return port.status();
   impl.port = *std::move(port);
   builder.RegisterService(&impl.generation);
+  builder.RegisterService(impl.vllm_engine.get());
   builder.RegisterService(&impl.health);
   impl.server = builder.BuildAndStart();
   if (!impl.server) return absl::InternalError("gRPC did not start its server");
@@ -95,7 +100,7 @@ int GrpcServer::port() const { return impl_->port->port(); }
 int GrpcServer::health_port() const { return impl_->health_port ? impl_->health_port->port() : 0; }
 
 void GrpcServer::SetEngine(std::shared_ptr<engine::Engine> engine) {
-  impl_->generation.SetEngine(std::move(engine));
+  impl_->door.SetEngine(std::move(engine));
   impl_->health.Set(HealthService::Aspect::kStartup, true);
 }
 

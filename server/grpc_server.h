@@ -1,5 +1,5 @@
-// The gRPC side as a whole: Generation, health and reflection on one port. Listens from the start;
-// answers UNAVAILABLE, and health NOT_SERVING, until the engine is there.
+// The gRPC side as a whole: Generation, VllmEngine, health and reflection on one port. Listens from
+// the start; answers UNAVAILABLE, and health NOT_SERVING, until the engine is there.
 
 #ifndef HYDRANT_SERVER_GRPC_SERVER_H_
 #define HYDRANT_SERVER_GRPC_SERVER_H_
@@ -29,7 +29,7 @@ class GrpcServer {
   int port() const;
   int health_port() const;  // 0: none
 
-  // The model is loaded; Generation answers from now on.
+  // The model is loaded; requests are answered from now on.
   void SetEngine(std::shared_ptr<engine::Engine> engine);
   // What health says (see HealthService): whether requests are taken, and whether the server can
   // still do its work at all. The model's being there is told by SetEngine.

@@ -14,7 +14,8 @@ using grpc::health::v1::HealthCheckResponse;
 
 std::optional<HealthService::Aspect> AspectOf(const std::string& service) {
   using Aspect = HealthService::Aspect;
-  if (service.empty() || service == "hydrant.v1.Generation" || service == "readiness") {
+  if (service.empty() || service == "hydrant.v1.Generation" ||
+      service == "vllm.grpc.engine.VllmEngine" || service == "readiness") {
     return Aspect::kReadiness;
   }
   if (service == "startup") return Aspect::kStartup;

@@ -1,5 +1,6 @@
 // grpc.health.v1.Health. What is asked is told by the service's name:
-//   "", "hydrant.v1.Generation", "readiness"   requests are taken: not while loading or draining
+//   "", "readiness", and both services that take requests, by their full names
+//                                               requests are taken: not while loading or draining
 //   "startup"                                   the model is loaded; from then on for good
 //   "liveness"                                  not dead: NOT_SERVING calls for a new process
 // Includes gRPC: for grpc_server.cc only.

@@ -210,6 +210,13 @@ std::vector<prometheus::MetricFamily> Metrics::Series::Collect() const {
          {{{{"state", "used"}}, static_cast<double>(used)},
           {{{"state", "free"}}, static_cast<double>(load.kv_blocks_free)}});
   gauge("kv_cache_bytes", "Size of the KV pool.", static_cast<double>(cache_bytes));
+  if (live) {
+    // vLLM's name and labels, by which endpoint pickers learn the pool's shape.
+    gauges("cache_config_info", "The shape of the KV pool, in labels; 1.",
+           {{{{"block_size", std::to_string(live->model_info().block_slots)},
+              {"num_gpu_blocks", std::to_string(live->model_info().kv_blocks)}},
+             1}});
+  }
   gauge("audit_memory_used_bytes", "Memory that audits hold for evicted keys.",
         static_cast<double>(load.audit_bytes_used));
   gauge("audit_memory_limit_bytes", "The most that audits may hold together.",

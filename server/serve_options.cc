@@ -90,8 +90,9 @@ void CheckBudgetLimits(const engine::EvictionDefaults& eviction) {
 std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>& args) {
   ServeOptions options;
   CLI::App app(
-      "Serves a model over gRPC (hydrant.v1.Generation, health, reflection) with metrics for "
-      "Prometheus.\nEvery flag is also read from the environment (HYDRANT_MAX_QUEUE=100) and from "
+      "Serves a model over gRPC (hydrant.v1.Generation, vllm.grpc.engine.VllmEngine, health, "
+      "reflection) with metrics for Prometheus.\nEvery flag is also read from the environment "
+      "(HYDRANT_MAX_QUEUE=100) and from "
       "--config (max_queue = 100); the command line wins, then the environment.",
       "hydrant serve");
   AddModelFlags(app, options.engine);

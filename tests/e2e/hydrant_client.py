@@ -1,4 +1,5 @@
-"""A client of hydrant.v1.Generation that learns every message from the server's reflection."""
+"""A client of hydrant.v1.Generation, or of another service, that learns every message from the
+server's reflection."""
 
 from dataclasses import dataclass, field
 
@@ -58,7 +59,7 @@ class Answer:
 class Client:
     """Requests are given as keyword arguments: plain values, dicts and lists, enums by name."""
 
-    def __init__(self, address, options=(), credentials=None):
+    def __init__(self, address, options=(), credentials=None, service=SERVICE):
         if credentials is None:
             self.channel = grpc.insecure_channel(address, options=list(options))
         else:
@@ -66,12 +67,13 @@ class Client:
         self.health = health_pb2_grpc.HealthStub(self.channel)
         pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
         self._methods = {}
-        for method in pool.FindServiceByName(SERVICE).methods:
+        self.descriptor = pool.FindServiceByName(service)
+        for method in self.descriptor.methods:
             request = message_factory.GetMessageClass(method.input_type)
             response = message_factory.GetMessageClass(method.output_type)
             kind = "unary_stream" if method.server_streaming else "unary_unary"
             stub = getattr(self.channel, kind)(
-                f"/{SERVICE}/{method.name}",
+                f"/{service}/{method.name}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )

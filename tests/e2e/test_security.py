@@ -148,8 +148,9 @@ def test_tokens_are_asked_of_every_service_but_health(secured, authority, identi
         with grpc.secure_channel(
             secured.address, credentials(authority, identity, token)
         ) as channel:
-            call = channel.unary_unary("/hydrant.v1.Generation/GetLoad")
-            assert refusal(call, b"").code() == grpc.StatusCode.UNAUTHENTICATED
+            for service in ("hydrant.v1.Generation", "vllm.grpc.engine.VllmEngine"):
+                call = channel.unary_unary(f"/{service}/Abort")
+                assert refusal(call, b"").code() == grpc.StatusCode.UNAUTHENTICATED
             reflect = channel.stream_stream(
                 "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
             )
@@ -162,7 +163,7 @@ def test_tokens_are_asked_of_every_service_but_health(secured, authority, identi
             assert health.Check(health_pb2.HealthCheckRequest(), timeout=10).status == SERVING
     assert secured.metrics().value(
         "hydrant_requests_rejected_total", reason="unauthenticated"
-    ) == (rejected + 9)
+    ) == (rejected + 12)
 
 
 def test_two_authorization_headers_are_refused(secured, authority, identity):

@@ -65,6 +65,8 @@ class FakeEngine final : public engine::Engine {
     info_.name = "fake";
     info_.vocab_size = tokenizer_.vocab_size();
     info_.kv_cache_bytes = 1 << 20;
+    info_.kv_blocks = 64;
+    info_.block_slots = 16;
   }
 
   // --- for tests ---
