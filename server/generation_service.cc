@@ -50,9 +50,11 @@ std::optional<std::chrono::steady_clock::time_point> Deadline(
 
 }  // namespace
 
-GenerationService::GenerationService(Metrics& metrics, const GenerationOptions& options)
+GenerationService::GenerationService(Metrics& metrics, const GenerationOptions& options,
+                                     int64_t max_metadata_bytes)
     : metrics_(metrics),
       tenants_(options.tenants),
+      max_metadata_bytes_(max_metadata_bytes),
       stream_context_{writer_, metrics, options.log, options.log_prompts,
                       options.stream_buffer_bytes} {}
 
@@ -65,6 +67,19 @@ absl::StatusOr<std::shared_ptr<engine::Engine>> GenerationService::LoadedEngine(
   std::lock_guard lock(mutex_);
   if (engine_) return engine_;
   return WithReason(absl::UnavailableError("the model is loading"), "LOADING");
+}
+
+absl::Status GenerationService::CheckMetadata(const grpc::CallbackServerContext& context) const {
+  constexpr int64_t kEntryBytes = 32;  // RFC 9113, 6.5.2
+  int64_t bytes = 0;
+  for (const auto& [name, value] : context.client_metadata()) {
+    bytes += static_cast<int64_t>(name.size() + value.size()) + kEntryBytes;
+  }
+  if (bytes <= max_metadata_bytes_) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(
+          absl::StrCat("metadata: ", bytes, " bytes; max_metadata_bytes is ", max_metadata_bytes_)),
+      "METADATA_TOO_LONG");
 }
 
 absl::StatusOr<std::unique_ptr<Tenants::Lease>> GenerationService::EnterTenant(
@@ -103,7 +118,9 @@ void GenerationService::Run(size_t request_bytes, std::function<void()> task) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes) {
-  auto lease = EnterTenant(*context);
+  const absl::Status metadata = CheckMetadata(*context);
+  if (!metadata.ok()) metrics_.OnRejected("invalid_argument");
+  auto lease = metadata.ok() ? EnterTenant(*context) : metadata;
   GenerateStream* stream = GenerateStream::Create(stream_context_, *context, Deadline(*context),
                                                   lease.ok() ? *std::move(lease) : nullptr);
   auto engine = lease.ok() ? EngineWithRoom() : lease.status();
@@ -133,6 +150,10 @@ grpc::ServerUnaryReactor* GenerationService::Unary(grpc::CallbackServerContext* 
                                                    grpc::ByteBuffer* response_bytes,
                                                    Method method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = CheckMetadata(*context); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
   Run(request_bytes->Length(), [this, request_bytes, response_bytes, reactor, method] {
     auto engine = LoadedEngine();
     if (!engine.ok()) return reactor->Finish(ToGrpcStatus(engine.status()));

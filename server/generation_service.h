@@ -29,7 +29,8 @@ using RawGenerationService = v1::Generation::WithRawCallbackMethod_Generate<
 
 class GenerationService final : public RawGenerationService {
  public:
-  GenerationService(Metrics& metrics, const GenerationOptions& options);
+  // A call whose headers are longer than `max_metadata_bytes`, as HTTP/2 counts them, is refused.
+  GenerationService(Metrics& metrics, const GenerationOptions& options, int64_t max_metadata_bytes);
 
   // Until then every method answers UNAVAILABLE.
   void SetEngine(std::shared_ptr<engine::Engine> engine);
@@ -55,7 +56,9 @@ class GenerationService final : public RawGenerationService {
  private:
   absl::StatusOr<std::shared_ptr<engine::Engine>> LoadedEngine();
 
-  // The call's place among its tenant's; null where there are no tenants.
+  // INVALID_ARGUMENT for headers that are too long.
+  absl::Status CheckMetadata(const grpc::CallbackServerContext& context) const;
+  // The call's place among its tenant's; null where there are no tenants. Counts a refusal.
   absl::StatusOr<std::unique_ptr<Tenants::Lease>> EnterTenant(
       const grpc::CallbackServerContext& context);
   // What can be refused before a request is parsed. Counts it.
@@ -72,6 +75,7 @@ class GenerationService final : public RawGenerationService {
 
   Metrics& metrics_;
   Tenants tenants_;
+  const int64_t max_metadata_bytes_;
   std::mutex mutex_;
   std::shared_ptr<engine::Engine> engine_;
   Executor writer_{1};

@@ -5,6 +5,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,6 +20,7 @@ namespace hydrant::server {
 namespace {
 
 constexpr int kSeconds = 1000;
+constexpr int64_t kMetadataRoom = 4;
 
 void SetKeepalive(grpc::ServerBuilder& builder) {
   // Clients may ping every 10 s, also without a call; 5 s leaves room for jitter.
@@ -31,8 +34,13 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
 
 void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
-                             static_cast<int>(options.max_metadata_bytes));
+  // A call whose headers pass gRPC's own limit can take the others of its connection with it: they
+  // fail with it, or the connection breaks. So gRPC's is further out than the one that calls are
+  // refused by, one at a time.
+  builder.AddChannelArgument(
+      GRPC_ARG_MAX_METADATA_SIZE,
+      static_cast<int>(std::min<int64_t>(kMetadataRoom * options.max_metadata_bytes,
+                                         std::numeric_limits<int>::max())));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams);
   // Who connects and then says nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * kSeconds);
@@ -46,7 +54,9 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(Metrics& metrics, const GenerationOptions& options) : generation(metrics, options) {}
+  Impl(Metrics& metrics, const GenerationOptions& generation_options,
+       const GrpcServerOptions& options)
+      : generation(metrics, generation_options, options.max_metadata_bytes) {}
   ~Impl() {
     if (port) port->Stop();
   }
@@ -69,7 +79,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
   if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
-  server->impl_ = std::make_unique<Impl>(metrics, generation);
+  server->impl_ = std::make_unique<Impl>(metrics, generation, options);
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;

@@ -211,8 +211,24 @@ def test_limits_are_named(secured, authority, identity):
         call = channel.unary_unary("/hydrant.v1.Generation/GetLoad")
         call(b"", metadata=[("x-note", "n" * 1000)])
         error = refusal(call, b"", metadata=[("x-note", "n" * 5000)])
-        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "metadata" in error.details() and "4096" in error.details()
     caller.close()
+
+
+def test_long_headers_cost_nobody_else_of_the_connection(tiny):
+    """Beyond gRPC's own limit they would: other calls failed with them, or lost the connection."""
+    long = [("x-note", "n" * 20_000)]
+    received = "hydrant_requests_received_total"
+    before = tiny.metrics().value(received)
+    for _ in range(20):
+        others = [tiny.client.stream(**REQUEST) for _ in range(4)]
+        error = refusal(tiny.client.generate, metadata=long, **REQUEST)
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        for other in others:
+            assert list(other)[-1].HasField("finished")
+    tiny.wait_until_idle()
+    assert tiny.metrics().value(received) == before + 100
 
 
 def test_a_revoked_token_is_out_while_the_server_runs(secured, authority, identity):
