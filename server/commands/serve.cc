@@ -14,6 +14,7 @@
 #include "server/commands/commands.h"
 #include "server/drain.h"
 #include "server/grpc_server.h"
+#include "server/library_log.h"
 #include "server/load_progress.h"
 #include "server/log.h"
 #include "server/metrics.h"
@@ -157,6 +158,7 @@ int Serve(const Arguments& arguments) {
   }
   Signals signals;
   const Log log(options.log_format);
+  SetLibraryLog(options.log_format);
   TellConfiguration(log, options.effective);
   return Run(options, signals, log);
 }
