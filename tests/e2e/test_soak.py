@@ -13,7 +13,7 @@ KINDS = """
 
 
 def test_a_soaked_server_owes_nothing():
-    received, counts = soak(duration=45, seed=1, clients=3)
+    received, counts = soak(duration=36, seed=1, clients=3)
     print(f"{received} requests: {counts}")
     for kind in KINDS:
         assert counts.get(kind), f"{kind} in {counts}"
