@@ -55,8 +55,8 @@ GenerationService::GenerationService(Metrics& metrics, const GenerationOptions& 
     : metrics_(metrics),
       tenants_(options.tenants),
       max_metadata_bytes_(max_metadata_bytes),
-      stream_context_{writer_, metrics, options.log, options.log_prompts,
-                      options.stream_buffer_bytes} {}
+      stream_context_{writer_, metrics, options.log_requests ? options.log : nullptr,
+                      options.log_prompts, options.stream_buffer_bytes} {}
 
 void GenerationService::SetEngine(std::shared_ptr<engine::Engine> engine) {
   std::lock_guard lock(mutex_);

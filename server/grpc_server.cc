@@ -74,7 +74,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
                                                               Metrics& metrics,
                                                               const GenerationOptions& generation,
                                                               const GrpcServerOptions& options) {
-  auto credentials = MakeServerCredentials(options, address,
+  const Log log = generation.log != nullptr ? *generation.log : Log();
+  auto credentials = MakeServerCredentials(options, address, log,
                                            [&metrics] { metrics.OnRejected("unauthenticated"); });
   if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

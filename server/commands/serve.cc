@@ -94,7 +94,7 @@ int Run(const ServeOptions& options, Signals& signals, const Log& log) {
     log.Info("metrics at http://" + options.metrics_listen + "/metrics");
   }
   GenerationOptions generation = options.generation;
-  if (options.log_requests) generation.log = &log;
+  generation.log = &log;
   auto server = GrpcServer::Start(options.listen, *metrics, generation, options.grpc);
   if (!server.ok()) return Fail(log, server.status());
   log.Info("gRPC listens on " + options.listen);
