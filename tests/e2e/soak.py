@@ -1,6 +1,6 @@
 """Soaks a server: processes of clients that do everything, well and badly, and are killed.
 
-    soak.py [--duration SECONDS] [--seed N] [--clients N] [--model PATH] [--rss_allowance_mb N]
+    soak.py [--duration SECONDS] [--seed N] [--clients N] [--rss_allowance_mb N]
 
 with the environment of the other tests (HYDRANT_BINARY, HYDRANT_E2E_MODEL, HYDRANT_TEST_DATA). What
 is asked, and who is killed, is a function of the seed; when it happens is the machine's. After a
@@ -146,10 +146,10 @@ def check_log(log, received):
     assert told == received, f"{received} requests, and {told} lines of them in the log"
 
 
-def soak(duration, seed, clients, model=TINY_MODEL, rss_allowance_mb=16):
+def soak(duration, seed, clients, rss_allowance_mb=16):
     """Raises AssertionError for whatever the server did that it may not. Returns its counts."""
     choices = random.Random(seed)
-    with Server(model, *FLAGS) as server:
+    with Server(TINY_MODEL, *FLAGS) as server:
         answers = [server.client.generate(**request).token_ids for request in PROBES]
         probes = list(zip(PROBES, answers))
         server.wait_until_idle()
@@ -184,7 +184,6 @@ def main():
     parser.add_argument("--duration", type=float, default=300, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clients", type=int, default=3)
-    parser.add_argument("--model", default=TINY_MODEL, metavar="PATH")
     parser.add_argument("--rss_allowance_mb", type=float, default=16)
     received, counts = soak(**vars(parser.parse_args()))
     print(f"{received} requests: {counts}")
