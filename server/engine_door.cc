@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace hydrant::server {
 namespace {
@@ -27,11 +28,13 @@ std::optional<std::chrono::steady_clock::time_point> Deadline(
 
 }  // namespace
 
-EngineDoor::EngineDoor(Metrics& metrics, const GenerationOptions& options)
+EngineDoor::EngineDoor(Metrics& metrics, const GenerationOptions& options,
+                       int64_t max_metadata_bytes)
     : metrics_(metrics),
       tenants_(options.tenants),
-      stream_context_{writer_, metrics, options.log, options.log_prompts,
-                      options.stream_buffer_bytes} {}
+      max_metadata_bytes_(max_metadata_bytes),
+      stream_context_{writer_, metrics, options.log_requests ? options.log : nullptr,
+                      options.log_prompts, options.stream_buffer_bytes} {}
 
 void EngineDoor::SetEngine(std::shared_ptr<engine::Engine> engine) {
   std::lock_guard lock(mutex_);
@@ -42,6 +45,19 @@ absl::StatusOr<std::shared_ptr<engine::Engine>> EngineDoor::LoadedEngine() {
   std::lock_guard lock(mutex_);
   if (engine_) return engine_;
   return WithReason(absl::UnavailableError("the model is loading"), "LOADING");
+}
+
+absl::Status EngineDoor::CheckMetadata(const grpc::CallbackServerContext& context) const {
+  constexpr int64_t kEntryBytes = 32;  // RFC 9113, 6.5.2
+  int64_t bytes = 0;
+  for (const auto& [name, value] : context.client_metadata()) {
+    bytes += static_cast<int64_t>(name.size() + value.size()) + kEntryBytes;
+  }
+  if (bytes <= max_metadata_bytes_) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(
+          absl::StrCat("metadata: ", bytes, " bytes; max_metadata_bytes is ", max_metadata_bytes_)),
+      "METADATA_TOO_LONG");
 }
 
 absl::StatusOr<std::unique_ptr<Tenants::Lease>> EngineDoor::EnterTenant(
@@ -80,7 +96,9 @@ void EngineDoor::Run(size_t request_bytes, std::function<void()> task) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* EngineDoor::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes, ParseGenerate parse) {
-  auto lease = EnterTenant(*context);
+  const absl::Status metadata = CheckMetadata(*context);
+  if (!metadata.ok()) metrics_.OnRejected("invalid_argument");
+  auto lease = metadata.ok() ? EnterTenant(*context) : metadata;
   GenerateStream* stream = GenerateStream::Create(stream_context_, *context, Deadline(*context),
                                                   lease.ok() ? *std::move(lease) : nullptr);
   auto engine = lease.ok() ? EngineWithRoom() : lease.status();

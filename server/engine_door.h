@@ -9,6 +9,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,7 +30,8 @@ namespace hydrant::server {
 
 class EngineDoor {
  public:
-  EngineDoor(Metrics& metrics, const GenerationOptions& options);
+  // A call whose headers are longer than `max_metadata_bytes`, as HTTP/2 counts them, is refused.
+  EngineDoor(Metrics& metrics, const GenerationOptions& options, int64_t max_metadata_bytes);
 
   void SetEngine(std::shared_ptr<engine::Engine> engine);
   // UNAVAILABLE until then.
@@ -52,6 +54,8 @@ class EngineDoor {
                                   Method method);
 
  private:
+  // INVALID_ARGUMENT for headers that are too long.
+  absl::Status CheckMetadata(const grpc::CallbackServerContext& context) const;
   // The call's place among its tenant's; null where there are no tenants.
   absl::StatusOr<std::unique_ptr<Tenants::Lease>> EnterTenant(
       const grpc::CallbackServerContext& context);
@@ -63,6 +67,7 @@ class EngineDoor {
 
   Metrics& metrics_;
   Tenants tenants_;
+  const int64_t max_metadata_bytes_;
   std::mutex mutex_;
   std::shared_ptr<engine::Engine> engine_;
   Executor writer_{1};
@@ -75,6 +80,10 @@ grpc::ServerUnaryReactor* EngineDoor::Unary(grpc::CallbackServerContext* context
                                             const grpc::ByteBuffer* request_bytes,
                                             grpc::ByteBuffer* response_bytes, Method method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = CheckMetadata(*context); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
   Run(request_bytes->Length(), [this, request_bytes, response_bytes, reactor, method] {
     auto engine = LoadedEngine();
     if (!engine.ok()) return reactor->Finish(ToGrpcStatus(engine.status()));

@@ -37,7 +37,7 @@ namespace hydrant::server {
 struct StreamContext {
   Executor& writer;
   Metrics& metrics;
-  const Log* log = nullptr;
+  const Log* log = nullptr;  // null: requests are not logged
   bool log_prompts = false;
   int64_t buffer_bytes = 0;
 };

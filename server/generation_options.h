@@ -14,7 +14,8 @@ struct GenerationOptions {
   TenantOptions tenants;
   // Of an answer that its client does not read; beyond, the stream ends.
   int64_t stream_buffer_bytes = 16'000'000;
-  const Log* log = nullptr;  // null: requests are not logged
+  const Log* log = nullptr;  // null: requests are not logged, and the rest is in text
+  bool log_requests = true;
   bool log_prompts = false;
 };
 

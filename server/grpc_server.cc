@@ -5,6 +5,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,6 +22,7 @@ namespace hydrant::server {
 namespace {
 
 constexpr int kSeconds = 1000;
+constexpr int64_t kMetadataRoom = 4;
 
 void SetKeepalive(grpc::ServerBuilder& builder) {
   // Clients may ping every 10 s, also without a call; 5 s leaves room for jitter.
@@ -33,8 +36,13 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
 
 void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
-                             static_cast<int>(options.max_metadata_bytes));
+  // A call whose headers pass gRPC's own limit can take the others of its connection with it: they
+  // fail with it, or the connection breaks. So gRPC's is further out than the one that calls are
+  // refused by, one at a time.
+  builder.AddChannelArgument(
+      GRPC_ARG_MAX_METADATA_SIZE,
+      static_cast<int>(std::min<int64_t>(kMetadataRoom * options.max_metadata_bytes,
+                                         std::numeric_limits<int>::max())));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams);
   // Who connects and then says nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * kSeconds);
@@ -48,7 +56,9 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(Metrics& metrics, const GenerationOptions& options) : door(metrics, options) {}
+  Impl(Metrics& metrics, const GenerationOptions& generation_options,
+       const GrpcServerOptions& options)
+      : door(metrics, generation_options, options.max_metadata_bytes) {}
   ~Impl() {
     if (port) port->Stop();
   }
@@ -68,12 +78,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
                                                               Metrics& metrics,
                                                               const GenerationOptions& generation,
                                                               const GrpcServerOptions& options) {
-  auto credentials = MakeServerCredentials(options, address,
+  const Log log = generation.log != nullptr ? *generation.log : Log();
+  auto credentials = MakeServerCredentials(options, address, log,
                                            [&metrics] { metrics.OnRejected("unauthenticated"); });
   if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
-  server->impl_ = std::make_unique<Impl>(metrics, generation);
+  server->impl_ = std::make_unique<Impl>(metrics, generation, options);
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;

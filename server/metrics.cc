@@ -130,10 +130,16 @@ struct Metrics::Series : prometheus::Collectable {
       Counters("kv_evicted_tokens_total", "Tokens evicted, for each layer and KV head.");
   prometheus::Counter& blocks_freed =
       Counter("kv_blocks_freed_by_eviction_total", "KV blocks that eviction returned to the pool.");
-  prometheus::Family<prometheus::Counter>& rejected =
-      Counters("requests_rejected_total", "Requests refused before they were queued, by reason.");
-  prometheus::Counter& cancelled = Counter(
-      "requests_cancelled_total", "Requests that ended because the client left or aborted them.");
+  prometheus::Counter& received = Counter(
+      "requests_received_total",
+      "Generate calls that came. Each ends in request_success_total or requests_rejected_total.");
+  prometheus::Family<prometheus::Counter>& rejected = Counters(
+      "requests_rejected_total",
+      "Requests refused before they were queued, by reason; unauthenticated: calls of any method.");
+  prometheus::Counter& cancelled =
+      Counter("requests_cancelled_total",
+              "Requests that ended because the client left or aborted them: those whose "
+              "finished_reason is abort.");
 
   prometheus::Histogram& time_to_first_token = Histogram(
       "time_to_first_token_seconds", "From submission to the first token.", kFirstTokenSeconds);
@@ -262,7 +268,10 @@ void Metrics::SetLoadProgress(double ratio) {
   series_->load_progress = std::clamp(ratio, 0.0, 1.0);
 }
 
-void Metrics::StreamOpened() { ++series_->streams; }
+void Metrics::StreamOpened() {
+  series_->received.Increment();
+  ++series_->streams;
+}
 void Metrics::StreamClosed() { --series_->streams; }
 int Metrics::streams_active() const { return series_->streams; }
 

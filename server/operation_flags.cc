@@ -120,7 +120,8 @@ void AddLifeFlags(CLI::App& app, ServeOptions& options) {
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT")
       ->default_str("text");
-  app.add_flag("--log_requests", options.log_requests, "A line for each request that ended")
+  app.add_flag("--log_requests", options.generation.log_requests,
+               "A line for each request that ended")
       ->default_str("true");
   app.add_flag("--log_prompts", options.generation.log_prompts,
                "Prompts in these lines, for debugging; they may hold anybody's secrets")

@@ -27,7 +27,6 @@ struct ServeOptions {
   std::chrono::duration<double> step_timeout{120};  // 0: a step may take for ever
   GenerationOptions generation;                     // `log` is the caller's to set
   LogFormat log_format = LogFormat::kText;
-  bool log_requests = true;
   std::vector<FlagSetting> effective;  // what all of this comes from
 };
 

@@ -14,6 +14,7 @@
 #include "server/commands/commands.h"
 #include "server/drain.h"
 #include "server/grpc_server.h"
+#include "server/library_log.h"
 #include "server/load_progress.h"
 #include "server/log.h"
 #include "server/metrics.h"
@@ -93,7 +94,7 @@ int Run(const ServeOptions& options, Signals& signals, const Log& log) {
     log.Info("metrics at http://" + options.metrics_listen + "/metrics");
   }
   GenerationOptions generation = options.generation;
-  if (options.log_requests) generation.log = &log;
+  generation.log = &log;
   auto server = GrpcServer::Start(options.listen, *metrics, generation, options.grpc);
   if (!server.ok()) return Fail(log, server.status());
   log.Info("gRPC listens on " + options.listen);
@@ -157,6 +158,7 @@ int Serve(const Arguments& arguments) {
   }
   Signals signals;
   const Log log(options.log_format);
+  SetLibraryLog(options.log_format);
   TellConfiguration(log, options.effective);
   return Run(options, signals, log);
 }

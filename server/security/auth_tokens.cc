@@ -4,7 +4,6 @@
 #include <openssl/sha.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -72,8 +71,9 @@ AuthTokens::Version AuthTokens::VersionOf(const std::string& path) {
           file.st_mtim.tv_nsec};
 }
 
-absl::StatusOr<std::unique_ptr<AuthTokens>> AuthTokens::Open(const std::string& path) {
-  auto opened = std::unique_ptr<AuthTokens>(new AuthTokens(path));
+absl::StatusOr<std::unique_ptr<AuthTokens>> AuthTokens::Open(const std::string& path,
+                                                             const Log& log) {
+  auto opened = std::unique_ptr<AuthTokens>(new AuthTokens(path, log));
   // Before reading: a change while it is read is seen later.
   opened->version_ = VersionOf(path);
   opened->looked_ = std::chrono::steady_clock::now();
@@ -94,10 +94,10 @@ std::shared_ptr<const AuthTokens::Tokens> AuthTokens::Current() {
   auto tokens = Read(path_);
   if (tokens.ok()) {
     tokens_ = std::make_shared<const Tokens>(*std::move(tokens));
-    std::fprintf(stderr, "hydrant: %s has changed: %zu tokens\n", path_.c_str(), tokens_->size());
+    log_.Info("the tokens have changed",
+              {{"file", path_}, {"tokens", static_cast<int64_t>(tokens_->size())}});
   } else {
-    std::fprintf(stderr, "hydrant: the tokens stay as they were: %s\n",
-                 std::string(tokens.status().message()).c_str());
+    log_.Error("the tokens stay as they were", {{"error", std::string(tokens.status().message())}});
   }
   return tokens_;
 }

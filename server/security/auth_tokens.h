@@ -23,18 +23,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/log.h"
 
 namespace hydrant::server {
 
 // All methods may be called from any thread.
 class AuthTokens {
  public:
-  // Errors name the file, and the line.
-  static absl::StatusOr<std::unique_ptr<AuthTokens>> Open(const std::string& path);
+  // Errors name the file, and the line. `log` is told of changes.
+  static absl::StatusOr<std::unique_ptr<AuthTokens>> Open(const std::string& path,
+                                                          const Log& log = Log());
 
   // Whose token is in a header's value, "Bearer <token>"; nullopt: nobody's. Takes the same time
   // whichever token it is, or nearly is. Sees a changed file within a second; one that is bad or
-  // gone is told on stderr, and the tokens known before stay.
+  // gone is told in the log, and the tokens known before stay.
   std::optional<std::string> NameOf(std::string_view authorization);
 
  private:
@@ -50,12 +52,13 @@ class AuthTokens {
     bool operator==(const Version&) const = default;
   };
 
-  explicit AuthTokens(std::string path) : path_(std::move(path)) {}
+  AuthTokens(std::string path, const Log& log) : path_(std::move(path)), log_(log) {}
   static absl::StatusOr<Tokens> Read(const std::string& path);
   static Version VersionOf(const std::string& path);
   std::shared_ptr<const Tokens> Current();
 
   const std::string path_;
+  const Log log_;
   std::mutex mutex_;
   Version version_;
   std::chrono::steady_clock::time_point looked_;

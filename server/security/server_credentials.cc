@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PlainCredentials(
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const GrpcServerOptions& options, const std::string& address,
+    const GrpcServerOptions& options, const std::string& address, const Log& log,
     std::function<void()> on_unauthenticated) {
   std::shared_ptr<grpc::ServerCredentials> credentials;
   if (options.tls.given()) {
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     credentials = *std::move(plain);
   }
   if (options.auth_tokens.empty()) return credentials;
-  auto tokens = AuthTokens::Open(options.auth_tokens);
+  auto tokens = AuthTokens::Open(options.auth_tokens, log);
   if (!tokens.ok()) return tokens.status();
   credentials->SetAuthMetadataProcessor(std::make_shared<AuthDoor>(
       *std::move(tokens), options.health_needs_token, std::move(on_unauthenticated)));

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/log.h"
 #include "server/security/grpc_server_options.h"
 
 namespace hydrant::server {
@@ -18,7 +19,7 @@ namespace hydrant::server {
 // For what listens on `address`. Tokens without TLS are refused but for a unix socket or a loopback
 // address: there they cannot be read on the way. `on_unauthenticated`: a call was turned away.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const GrpcServerOptions& options, const std::string& address,
+    const GrpcServerOptions& options, const std::string& address, const Log& log,
     std::function<void()> on_unauthenticated);
 
 }  // namespace hydrant::server

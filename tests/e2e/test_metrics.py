@@ -21,7 +21,7 @@ GAUGES = """
 COUNTERS = """
     prompt_tokens_total generation_tokens_total num_preemptions_total request_success_total
     kv_evicted_tokens_total kv_blocks_freed_by_eviction_total requests_rejected_total
-    requests_cancelled_total audits_ended_early_total
+    requests_received_total requests_cancelled_total audits_ended_early_total
 """.split()
 
 EVICTING = {

@@ -212,7 +212,8 @@ def test_limits_are_named(secured, authority, identity):
         call = channel.unary_unary("/hydrant.v1.Generation/GetLoad")
         call(b"", metadata=[("x-note", "n" * 1000)])
         error = refusal(call, b"", metadata=[("x-note", "n" * 5000)])
-        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "metadata" in error.details() and "4096" in error.details()
     caller.close()
 
 

@@ -1,11 +1,14 @@
 #include "server/log.h"
 
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "server/library_log.h"
 #include "server/request_log.h"
 
 namespace hydrant::server {
@@ -43,6 +46,24 @@ TEST(LogTest, BytesThatAreNoTextDoNoHarm) {
     EXPECT_NE(line.find("\\u0000"), std::string::npos) << line;
     EXPECT_EQ(line.find('\xff'), std::string::npos) << line;
   }
+}
+
+TEST(LibraryLogTest, ItsLinesAreOfTheServersForm) {
+  SetLibraryLog(LogFormat::kJson);
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  testing::internal::CaptureStderr();
+  gpr_log("some_file.cc", 7, GPR_LOG_SEVERITY_ERROR, "it said \"%s\"\n", "no");
+  const auto json = nlohmann::json::parse(testing::internal::GetCapturedStderr());
+  EXPECT_EQ(json.at("level"), "info");
+  EXPECT_EQ(json.at("message"), "gRPC");
+  EXPECT_EQ(json.at("source"), "some_file.cc:7");
+  EXPECT_EQ(json.at("text"), "it said \"no\"\n");
+
+  testing::internal::CaptureStderr();
+  GOOGLE_LOG(ERROR) << "no UTF-8";
+  const auto protobuf = nlohmann::json::parse(testing::internal::GetCapturedStderr());
+  EXPECT_EQ(protobuf.at("message"), "Protobuf");
+  EXPECT_EQ(protobuf.at("text"), "no UTF-8");
 }
 
 TEST(RequestLogTest, TellsWhatBecameOfARequest) {

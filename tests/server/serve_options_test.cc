@@ -61,7 +61,7 @@ TEST(ServeOptionsTest, Defaults) {
   EXPECT_EQ(options.drain_timeout.count(), 30);
   EXPECT_EQ(options.step_timeout.count(), 120);
   EXPECT_EQ(options.log_format, LogFormat::kText);
-  EXPECT_TRUE(options.log_requests);
+  EXPECT_TRUE(options.generation.log_requests);
   EXPECT_FALSE(options.generation.log_prompts);
   EXPECT_EQ(options.metric_names, MetricNames::kHydrant);
 }
@@ -131,7 +131,7 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.step_timeout.count(), 7);
   EXPECT_EQ(options.generation.stream_buffer_bytes, 1'000'000);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
-  EXPECT_FALSE(options.log_requests);
+  EXPECT_FALSE(options.generation.log_requests);
   EXPECT_TRUE(options.generation.log_prompts);
   EXPECT_EQ(options.metric_names, MetricNames::kVllm);
 }
