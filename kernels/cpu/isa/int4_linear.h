@@ -39,10 +39,9 @@ struct Int4Step {
             sum[m] = DotLevels(high, values + 4, sum[m]);
           }
         }
-        if constexpr (kRows <= kPrefetchMaxRows) {
-          HYDRANT_UNROLL for (int64_t at = 0; at < kInt4WeightBytes; at += 64) {
-            __builtin_prefetch(tile + kPrefetchBytes + at);
-          }
+        // For any number of rows: it costs little beside the arithmetic of a group.
+        HYDRANT_UNROLL for (int64_t at = 0; at < kInt4WeightBytes; at += 64) {
+          __builtin_prefetch(tile + kPrefetchBytes + at);
         }
         const F16 scale = LoadFiniteF16(tile + kInt4ScalesAt);
         const F16 zero = LoadFiniteF16(tile + kInt4ZerosAt);
