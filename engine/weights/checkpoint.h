@@ -40,7 +40,8 @@ struct TensorView {
   int64_t bytes = 0;  // in the file
   std::function<void(int64_t row, float* out)> read_row;
   // As in kernels::MatrixSource; set for matrices whose type is a 4-bit one of the form of int4.
-  std::function<void(int64_t row, uint8_t* levels, kernels::Int4Range* ranges)> read_groups = nullptr;
+  std::function<void(int64_t row, uint8_t* levels, kernels::Int4Range* ranges)> read_groups =
+      nullptr;
 
   // Whether each number has 16 bits of its own or more.
   bool is_float() const { return bytes >= 2 * rows * cols; }
