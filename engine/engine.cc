@@ -15,6 +15,7 @@
 #include "engine/request_resolver.h"
 #include "engine/step_loop.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/turn_end.h"
 #include "engine/weights/checkpoint.h"
 #include "scheduler/scheduler.h"
 
@@ -152,7 +153,7 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   status = take(tokenizer_, checkpoint_->LoadTokenizer());
   if (!status.ok()) return status;
   if (checkpoint_->chat_template()) {
-    template_ = chat::Template::Parse(*checkpoint_->chat_template());
+    template_ = chat::Template::Parse(*checkpoint_->chat_template(), tokenizer_->named_tokens());
   }
   status = take(backend_, CreateBackend(options));
   if (!status.ok()) return status;
@@ -186,7 +187,14 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   checkpoint_->DropPages();
 
   resolver_.generation = checkpoint_->generation_config();
-  resolver_.generation.eos_token_ids = weights::EosTokenIds(resolver_.generation, *tokenizer_);
+  std::vector<int32_t>& eos = resolver_.generation.eos_token_ids;
+  eos = weights::EosTokenIds(resolver_.generation, *tokenizer_);
+  if (template_.ok()) {
+    const std::optional<int32_t> id = EndOfTurn(*template_, *tokenizer_);
+    if (id && std::find(eos.begin(), eos.end(), *id) == eos.end()) eos.push_back(*id);
+  }
+  // What lies past the vocabulary the model cannot choose.
+  std::erase_if(eos, [&](int32_t id) { return id >= config.vocab_size; });
   resolver_.eviction = options.eviction;
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;

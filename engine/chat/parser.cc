@@ -1,297 +1,316 @@
-// Program::Parse: recursive descent over the tokens, one function a rule of Jinja's grammar, for
-// the part of it that a Program can hold.
+#include "engine/chat/parser.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/chat/lexer.h"
-#include "engine/chat/program.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hydrant::engine::chat {
 namespace {
 
 // Far above every template in use; the recursion ends before the stack does.
 constexpr int kMaxDepth = 100;
-constexpr size_t kMaxQuote = 120;  // bytes of a template in a message
-
-class Parser {
- public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
-
-  absl::StatusOr<Program> Run() {
-    Program program;
-    program.nodes = Nodes();
-    if (Peek().kind != Token::kEnd) Refuse();
-    if (!status_.ok()) return status_;
-    return program;
-  }
-
- private:
-  const Token& Peek(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  bool Accept(Token::Kind kind, std::string_view text) {
-    if (!Peek().Is(kind, text)) return false;
-    ++at_;
-    return true;
-  }
-  bool AcceptName(std::string_view name) { return Accept(Token::kName, name); }
-  bool AcceptOperator(std::string_view text) { return Accept(Token::kOperator, text); }
-  void ExpectOperator(std::string_view text) {
-    if (!AcceptOperator(text)) Refuse();
-  }
-  void ExpectKind(Token::Kind kind) {
-    if (Peek().kind == kind) {
-      ++at_;
-    } else {
-      Refuse();
-    }
-  }
-
-  // What stands here is not understood: quotes its tag.
-  void Refuse() {
-    if (!status_.ok()) return;
-    const auto begins_tag = [](const Token& token) {
-      return token.kind == Token::kBlockBegin || token.kind == Token::kOutputBegin;
-    };
-    const auto ends_tag = [](const Token& token) {
-      return token.kind == Token::kBlockEnd || token.kind == Token::kOutputEnd;
-    };
-    const size_t here = std::min(at_, tokens_.size() - 1);
-    size_t begin = here;
-    while (begin > 0 && !begins_tag(tokens_[begin])) --begin;
-    std::string words;
-    for (size_t i = begin; i < tokens_.size() && words.size() < kMaxQuote; ++i) {
-      if (i >= here && ends_tag(tokens_[i])) break;
-      if (!tokens_[i].text.empty())
-        absl::StrAppend(&words, words.empty() ? "" : " ", tokens_[i].text);
-    }
-    status_ = absl::UnimplementedError(
-        absl::StrCat("chat template: '", words.substr(0, kMaxQuote),
-                     "' is not understood; only templates of ChatML's shape are"));
-  }
-
-  // Statements until one that ends or continues an outer one ("endif", "elif", "else", "endfor").
-  std::vector<Node> Nodes() {
-    std::vector<Node> nodes;
-    if (++depth_ > kMaxDepth) Refuse();
-    while (status_.ok()) {
-      const Token& token = Peek();
-      if (token.kind == Token::kText) {
-        nodes.push_back(Output({{Text::kLiteral, token.text}}));
-        ++at_;
-      } else if (token.kind == Token::kOutputBegin) {
-        ++at_;
-        nodes.push_back(Output(Concatenation()));
-        ExpectKind(Token::kOutputEnd);
-      } else if (token.kind == Token::kBlockBegin && Peek(1).Is(Token::kName, "if")) {
-        nodes.push_back(If());
-      } else if (token.kind == Token::kBlockBegin && Peek(1).Is(Token::kName, "for")) {
-        nodes.push_back(For());
-      } else if (token.kind == Token::kBlockBegin && Peek(1).Is(Token::kName, "set") && dead_) {
-        while (Peek().kind != Token::kBlockEnd && Peek().kind != Token::kEnd) ++at_;
-        ExpectKind(Token::kBlockEnd);
-      } else {
-        break;
-      }
-    }
-    --depth_;
-    return nodes;
-  }
-
-  static Node Output(std::vector<Text> texts) {
-    Node node;
-    node.output = std::move(texts);
-    return node;
-  }
-
-  // "if C %}…{% elif C %}…{% else %}…{% endif": from the block's beginning to its end.
-  Node If() {
-    Node node;
-    node.kind = Node::kIf;
-    ++at_;  // {%
-    while (status_.ok() && (AcceptName("if") || AcceptName("elif"))) {
-      Condition condition = Or();
-      ExpectKind(Token::kBlockEnd);
-      const bool outer_dead = dead_;
-      dead_ = dead_ || (condition.kind == Condition::kConstant && !condition.constant);
-      node.branches.push_back({std::move(condition), Nodes()});
-      dead_ = outer_dead;
-      ExpectKind(Token::kBlockBegin);
-    }
-    if (AcceptName("else")) {
-      ExpectKind(Token::kBlockEnd);
-      node.branches.push_back({Condition(), Nodes()});
-      ExpectKind(Token::kBlockBegin);
-    }
-    if (!AcceptName("endif")) Refuse();
-    ExpectKind(Token::kBlockEnd);
-    return node;
-  }
-
-  Node For() {
-    Node node;
-    node.kind = Node::kForEachMessage;
-    at_ += 2;  // {% for
-    if (!loop_variable_.empty() || Peek().kind != Token::kName || Peek().text == "messages" ||
-        Peek().text == "loop" || Peek().text == "add_generation_prompt") {
-      Refuse();
-    }
-    loop_variable_ = Peek().text;
-    ++at_;
-    if (!AcceptName("in") || !AcceptName("messages")) Refuse();
-    ExpectKind(Token::kBlockEnd);
-    node.body = Nodes();
-    loop_variable_.clear();
-    ExpectKind(Token::kBlockBegin);
-    if (!AcceptName("endfor")) Refuse();
-    ExpectKind(Token::kBlockEnd);
-    return node;
-  }
-
-  // Strings joined by + or ~.
-  std::vector<Text> Concatenation() {
-    std::vector<Text> texts;
-    do {
-      if (AcceptOperator("(")) {
-        const std::vector<Text> inner = Nested<std::vector<Text>>([&] { return Concatenation(); });
-        texts.insert(texts.end(), inner.begin(), inner.end());
-        ExpectOperator(")");
-      } else {
-        texts.push_back(String());
-      }
-    } while (status_.ok() && (AcceptOperator("+") || AcceptOperator("~")));
-    return texts;
-  }
-
-  // A literal, VARIABLE['role'], VARIABLE.content, messages[0]['role'] …, maybe trimmed.
-  Text String() {
-    Text text;
-    if (Peek().kind == Token::kString) {
-      text.literal = Peek().text;
-      ++at_;
-    } else if (!loop_variable_.empty() && AcceptName(loop_variable_)) {
-      text.kind = Member();
-    } else if (Peek().Is(Token::kName, "messages") && Peek(1).Is(Token::kOperator, "[") &&
-               Peek(2).Is(Token::kNumber, "0") && Peek(3).Is(Token::kOperator, "]")) {
-      at_ += 4;
-      text.of_first_message = true;
-      text.kind = Member();
-    } else {
-      Refuse();
-    }
-    while (status_.ok() && AcceptOperator("|")) {
-      if (!AcceptName("trim")) Refuse();
-      text.trim = true;
-    }
-    return text;
-  }
-
-  Text::Kind Member() {
-    const bool subscript = AcceptOperator("[");
-    if (!subscript) ExpectOperator(".");
-    const Token& name = Peek();
-    if (name.kind != (subscript ? Token::kString : Token::kName) ||
-        (name.text != "role" && name.text != "content")) {
-      Refuse();
-      return Text::kRole;
-    }
-    ++at_;
-    if (subscript) ExpectOperator("]");
-    return name.text == "role" ? Text::kRole : Text::kContent;
-  }
-
-  template <typename Result, typename Rule>
-  Result Nested(Rule rule) {
-    if (++depth_ > kMaxDepth) Refuse();
-    Result result = status_.ok() ? rule() : Result();
-    --depth_;
-    return result;
-  }
-
-  static Condition Combine(Condition::Kind kind, std::vector<Condition> operands) {
-    Condition condition;
-    condition.kind = kind;
-    condition.operands = std::move(operands);
-    return condition;
-  }
-  static Condition Constant(bool value) {
-    Condition condition;
-    condition.constant = value;
-    return condition;
-  }
-  static Condition Not(Condition condition) {
-    if (condition.kind == Condition::kConstant) return Constant(!condition.constant);
-    return Combine(Condition::kNot, {std::move(condition)});
-  }
-
-  Condition Or() {
-    std::vector<Condition> operands = {And()};
-    while (status_.ok() && AcceptName("or")) operands.push_back(And());
-    return operands.size() == 1 ? operands[0] : Combine(Condition::kOr, std::move(operands));
-  }
-
-  Condition And() {
-    std::vector<Condition> operands = {Negation()};
-    while (status_.ok() && AcceptName("and")) operands.push_back(Negation());
-    return operands.size() == 1 ? operands[0] : Combine(Condition::kAnd, std::move(operands));
-  }
-
-  Condition Negation() {
-    if (!AcceptName("not")) return Comparison();
-    return Not(Nested<Condition>([&] { return Negation(); }));
-  }
-
-  Condition Comparison() {
-    Condition condition;
-    if (AcceptOperator("(")) {
-      condition = Nested<Condition>([&] { return Or(); });
-      ExpectOperator(")");
-    } else if (AcceptName("add_generation_prompt")) {
-      condition.kind = Condition::kAddGenerationPrompt;
-      if (AcceptName("is")) {  // it always is
-        condition = Constant(!AcceptName("not"));
-        if (!AcceptName("defined")) Refuse();
-      }
-    } else if (!loop_variable_.empty() && Peek().Is(Token::kName, "loop")) {
-      ++at_;
-      ExpectOperator(".");
-      if (AcceptName("first")) {
-        condition.kind = Condition::kLoopFirst;
-      } else if (AcceptName("last")) {
-        condition.kind = Condition::kLoopLast;
-      } else {
-        Refuse();
-      }
-    } else {
-      condition.kind = Condition::kEqual;
-      condition.compared.push_back(String());
-      const bool differ = AcceptOperator("!=");
-      if (!differ) ExpectOperator("==");
-      condition.compared.push_back(String());
-      if (differ) condition = Not(std::move(condition));
-    }
-    return condition;
-  }
-
-  const std::vector<Token> tokens_;
-  size_t at_ = 0;
-  int depth_ = 0;
-  bool dead_ = false;          // within a branch that is never taken
-  std::string loop_variable_;  // empty outside of the loop
-  absl::Status status_;
-};
 
 }  // namespace
 
+Expression::~Expression() {
+  std::vector<ExpressionPtr> pending;
+  const auto take = [&](Expression& expression) {
+    const auto move = [&](ExpressionPtr& child) {
+      if (child) pending.push_back(std::move(child));
+    };
+    for (ExpressionPtr& operand : expression.operands) move(operand);
+    for (ExpressionPtr& argument : expression.arguments.positional) move(argument);
+    for (auto& [name, argument] : expression.arguments.named) move(argument);
+    move(expression.arguments.star);
+    move(expression.arguments.double_star);
+  };
+  take(*this);
+  while (!pending.empty()) {
+    const ExpressionPtr expression = std::move(pending.back());
+    pending.pop_back();
+    take(*expression);
+  }
+}
+
 absl::StatusOr<Program> Program::Parse(std::string_view source) {
+  if (!IsValidUtf8(source)) return absl::InvalidArgumentError("chat template: not UTF-8");
   absl::StatusOr<std::vector<Token>> tokens = Tokenize(source);
   if (!tokens.ok()) return tokens.status();
   return Parser(*std::move(tokens)).Run();
+}
+
+absl::StatusOr<Program> Parser::Run() {
+  Program program;
+  program.body = ParseBody({});
+  if (!ok()) return status_;
+  return program;
+}
+
+const Token& Parser::Peek(size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
+
+bool Parser::AcceptName(std::string_view name) {
+  if (!AtName(name)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::AcceptOperator(std::string_view text) {
+  if (!AtOperator(text)) return false;
+  ++at_;
+  return true;
+}
+
+void Parser::ExpectName(std::string_view name) {
+  if (!AcceptName(name)) Unexpected(absl::StrCat("'", std::string(name), "'"));
+}
+
+void Parser::ExpectOperator(std::string_view text) {
+  if (!AcceptOperator(text)) Unexpected(absl::StrCat("'", std::string(text), "'"));
+}
+
+void Parser::ExpectKind(Token::Kind kind, std::string_view what) {
+  if (Peek().kind == kind) {
+    ++at_;
+  } else {
+    Unexpected(what);
+  }
+}
+
+std::string Parser::ExpectAnyName() {
+  std::string name = Peek().text;
+  ExpectKind(Token::kName, "a name");
+  return name;
+}
+
+void Parser::Fail(Position position, std::string_view what, absl::StatusCode code) {
+  if (ok()) status_ = ErrorAt(code, position, what);
+}
+
+void Parser::Unexpected(std::string_view wanted) {
+  const Token& token = Peek();
+  std::string found;
+  switch (token.kind) {
+    case Token::kText:
+      found = "text";
+      break;
+    case Token::kBlockBegin:
+    case Token::kOutputBegin:
+      found = "the beginning of a tag";
+      break;
+    case Token::kBlockEnd:
+    case Token::kOutputEnd:
+      found = "the end of the tag";
+      break;
+    case Token::kEnd:
+      found = "the end of the template";
+      break;
+    default:
+      found = absl::StrCat("'", token.text, "'");
+  }
+  Fail(token.position, absl::StrCat("expected ", absl::string_view(wanted.data(), wanted.size()),
+                                    ", found ", found));
+}
+
+std::unique_ptr<Statement> Parser::Make(Statement::Kind kind) const {
+  auto statement = std::make_unique<Statement>();
+  statement->kind = kind;
+  statement->position = Peek().position;
+  return statement;
+}
+
+Body Parser::ParseBody(std::initializer_list<std::string_view> ends) {
+  Body body;
+  if (++depth_ > kMaxDepth) Fail(Peek().position, "blocks are nested too deeply");
+  while (ok() && Peek().kind != Token::kEnd) {
+    if (Peek().kind == Token::kText) {
+      auto text = Make(Statement::kText);
+      text->text = tokens_[at_++].text;
+      body.push_back(std::move(text));
+    } else if (Peek().kind == Token::kOutputBegin) {
+      auto output = Make(Statement::kOutput);
+      ++at_;
+      output->expressions.push_back(ParseTuple(true, false, TupleEnd::kAnywhere));
+      ExpectKind(Token::kOutputEnd, "'}}'");
+      body.push_back(std::move(output));
+    } else {
+      const Token& name = Peek(1);
+      if (name.kind == Token::kName &&
+          std::find(ends.begin(), ends.end(), name.text) != ends.end()) {
+        break;
+      }
+      ++at_;
+      body.push_back(ParseStatement());
+      ExpectKind(Token::kBlockEnd, "'%}'");
+    }
+  }
+  if (ok() && Peek().kind == Token::kEnd && ends.size() > 0) {
+    Fail(Peek().position,
+         absl::StrCat("the template ends before '", std::string(*(ends.end() - 1)), "'"));
+  }
+  --depth_;
+  return body;
+}
+
+Body Parser::ParseBlock(std::string_view end) {
+  AcceptOperator(":");
+  ExpectKind(Token::kBlockEnd, "'%}'");
+  Body body = ParseBody({end});
+  if (ok()) at_ += 2;  // "{%" and the name
+  return body;
+}
+
+std::unique_ptr<Statement> Parser::ParseStatement() {
+  const Token& token = Peek();
+  if (token.kind != Token::kName) {
+    Unexpected("a statement");
+    return Make(Statement::kText);
+  }
+  const std::string& name = token.text;
+  if (name == "if") return ParseIf();
+  if (name == "for") return ParseFor();
+  if (name == "set") return ParseSet();
+  if (name == "macro") return ParseMacro();
+  if (name == "call") return ParseCallBlock();
+  if (name == "with") return ParseWith();
+  auto statement = Make(Statement::kScope);
+  ++at_;
+  if (name == "generation") {
+    statement->bodies.push_back(ParseBlock("endgeneration"));
+  } else if (name == "filter") {
+    statement->kind = Statement::kFilterBlock;
+    statement->expressions.push_back(ParseFilterChain(ParseFilter(nullptr)));
+    statement->bodies.push_back(ParseBlock("endfilter"));
+  } else if (name == "print") {
+    statement->kind = Statement::kOutput;
+    while (ok() && Peek().kind != Token::kBlockEnd) {
+      if (!statement->expressions.empty()) ExpectOperator(",");
+      statement->expressions.push_back(ParseExpression());
+    }
+  } else if (name == "break") {
+    statement->kind = Statement::kBreak;
+  } else if (name == "continue") {
+    statement->kind = Statement::kContinue;
+  } else if (name == "include" || name == "import" || name == "from" || name == "extends" ||
+             name == "block" || name == "autoescape") {
+    Fail(token.position, absl::StrCat("the statement '", name, "' is not supported"),
+         absl::StatusCode::kUnimplemented);
+  } else {
+    Fail(token.position, absl::StrCat("unknown tag '", name, "'"));
+  }
+  return statement;
+}
+
+std::unique_ptr<Statement> Parser::ParseIf() {
+  auto statement = Make(Statement::kIf);
+  while (ok() && (AcceptName("if") || AcceptName("elif"))) {
+    statement->expressions.push_back(ParseTuple(false, false, TupleEnd::kAnywhere));
+    AcceptOperator(":");
+    ExpectKind(Token::kBlockEnd, "'%}'");
+    statement->bodies.push_back(ParseBody({"elif", "else", "endif"}));
+    ++at_;  // "{%"
+  }
+  if (ok() && AcceptName("else")) {
+    statement->expressions.push_back(nullptr);
+    statement->bodies.push_back(ParseBlock("endif"));
+  } else {
+    ExpectName("endif");
+  }
+  return statement;
+}
+
+std::unique_ptr<Statement> Parser::ParseFor() {
+  auto statement = Make(Statement::kFor);
+  ++at_;
+  statement->target = ParseTarget(/*with_namespace=*/false, TupleEnd::kIn);
+  ExpectName("in");
+  statement->expressions.push_back(ParseTuple(false, false, TupleEnd::kRecursive));
+  statement->expressions.push_back(AcceptName("if") ? ParseExpression() : nullptr);
+  statement->recursive = AcceptName("recursive");
+  AcceptOperator(":");
+  ExpectKind(Token::kBlockEnd, "'%}'");
+  statement->bodies.push_back(ParseBody({"else", "endfor"}));
+  if (!ok()) return statement;
+  ++at_;  // "{%"
+  if (AcceptName("else")) {
+    statement->bodies.push_back(ParseBlock("endfor"));
+  } else {
+    ExpectName("endfor");
+    statement->bodies.emplace_back();
+  }
+  return statement;
+}
+
+std::unique_ptr<Statement> Parser::ParseSet() {
+  auto statement = Make(Statement::kSet);
+  ++at_;
+  statement->target = ParseTarget(/*with_namespace=*/true, TupleEnd::kAnywhere);
+  if (AcceptOperator("=")) {
+    statement->expressions.push_back(ParseTuple(true, false, TupleEnd::kAnywhere));
+    return statement;
+  }
+  statement->kind = Statement::kSetBlock;
+  statement->expressions.push_back(ParseFilterChain(nullptr));
+  statement->bodies.push_back(ParseBlock("endset"));
+  return statement;
+}
+
+void Parser::ParseSignature(Signature& signature) {
+  ExpectOperator("(");
+  while (ok() && !AtOperator(")")) {
+    if (!signature.parameters.empty()) ExpectOperator(",");
+    const Position position = Peek().position;
+    Signature::Parameter parameter{ExpectAnyName(), nullptr};
+    if (AcceptOperator("=")) {
+      parameter.default_value = ParseExpression();
+    } else if (!signature.parameters.empty() && signature.parameters.back().default_value) {
+      Fail(position, "a parameter without a default follows one with a default");
+    }
+    signature.parameters.push_back(std::move(parameter));
+  }
+  ExpectOperator(")");
+}
+
+void Parser::ParseSignedBody(Statement& statement, std::string_view end) {
+  macros_.push_back(&statement.signature);
+  statement.bodies.push_back(ParseBlock(end));
+  macros_.pop_back();
+}
+
+std::unique_ptr<Statement> Parser::ParseMacro() {
+  auto statement = Make(Statement::kMacro);
+  ++at_;
+  statement->text = ExpectAnyName();
+  ParseSignature(statement->signature);
+  ParseSignedBody(*statement, "endmacro");
+  return statement;
+}
+
+std::unique_ptr<Statement> Parser::ParseCallBlock() {
+  auto statement = Make(Statement::kCallBlock);
+  ++at_;
+  if (AtOperator("(")) ParseSignature(statement->signature);
+  const Position position = Peek().position;
+  statement->expressions.push_back(ParseExpression());
+  if (statement->expressions[0]->kind != Expression::kCall) Fail(position, "expected a call");
+  ParseSignedBody(*statement, "endcall");
+  return statement;
+}
+
+std::unique_ptr<Statement> Parser::ParseWith() {
+  auto statement = Make(Statement::kWith);
+  ++at_;
+  while (ok() && Peek().kind != Token::kBlockEnd) {
+    if (!statement->targets.empty()) ExpectOperator(",");
+    statement->targets.push_back(ParseTarget(/*with_namespace=*/false, TupleEnd::kAnywhere));
+    ExpectOperator("=");
+    statement->expressions.push_back(ParseExpression());
+  }
+  statement->bodies.push_back(ParseBlock("endwith"));
+  return statement;
 }
 
 }  // namespace hydrant::engine::chat

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/tokenizer/unicode.h"
 #include "engine/tokenizer/utf8.h"
 #include "engine/tokenizer/vocabulary.h"
 
@@ -11,12 +12,6 @@ namespace {
 
 // \w of Rust's regex crate, which Hugging Face uses here.
 constexpr std::string_view kWordCharacter = R"([\w\x{200c}\x{200d}])";
-
-bool IsWhiteSpace(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
 
 // The last character of `text`, valid and not empty.
 std::string_view LastCharacter(std::string_view text) {
@@ -151,6 +146,7 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::Split(std::string_view tex
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(WithoutSpaceBefore(text, begin), done);
     if (token.rstrip) end = WithSpaceAfter(text, end);
+    if (begin >= end) continue;  // all of it went with the token before
     if (begin > done) parts.push_back({text.substr(done, begin - done), std::nullopt});
     parts.push_back({text.substr(begin, end - begin), token.id});
     done = end;

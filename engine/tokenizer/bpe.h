@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/json_node.h"
 #include "engine/tokenizer/model.h"
@@ -27,6 +28,8 @@ struct BpeOptions {
   bool fuse_unk = false;       // neighbouring unknown characters are one unk_id
   bool byte_fallback = false;  // such a character becomes its bytes' tokens <0x00> … <0xFF>
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  std::string continuing_subword_prefix = {};  // of every character of a piece but the first
+  std::string end_of_word_suffix = {};         // of the last one
 };
 
 class Bpe : public Model {
@@ -68,19 +71,29 @@ class Bpe : public Model {
   Bpe(Vocabulary vocabulary, BpeOptions options);
 
   void FindWholeTokens();
+  void FindJoinedPairs();
+  // Appends the ids of a piece, or of a part of one that no merge reaches out of.
+  void TokenizePart(std::string_view part, Scratch& scratch, std::vector<int32_t>& ids) const;
+  // How much of `piece` no merge reaches out of: up to between two characters that no token has
+  // side by side.
+  size_t PartEnd(std::string_view piece) const;
   void TokenizePiece(std::string_view piece, Scratch& scratch, std::vector<int32_t>& ids) const;
   void AddSymbols(std::string_view piece, std::vector<Symbol>& symbols) const;
   void AddCandidate(int32_t left, Scratch& scratch) const;
   int32_t IdOfCharacter(std::string_view character) const;
+  std::string WithAffixes(std::string_view character, bool is_first, bool is_last) const;
 
   Vocabulary vocabulary_;
   BpeOptions options_;
   absl::flat_hash_map<uint64_t, Ranked> merges_;  // by left id << 32 | right id
   std::array<int32_t, 256> byte_ids_;             // of <0x00> …; -1 where there is none
   std::array<int32_t, 0x180> short_ids_;          // of the first characters of Unicode
-  // Which tokens a piece of just their text becomes: found once, it spares most words the merging.
+  // Tokens that a piece of just their text becomes: found once, it spares most words the merging.
   std::vector<bool> is_whole_;
   size_t longest_token_ = 0;
+  // The pairs of neighbouring characters within tokens: first << 32 | second. Texts that are cut
+  // into no words, as SentencePiece's, are merged part by part between others.
+  absl::flat_hash_set<uint64_t> joined_;
 };
 
 }  // namespace hydrant::engine

@@ -10,23 +10,6 @@
 namespace hydrant::engine {
 namespace {
 
-absl::StatusOr<Vocabulary> VocabularyFromJson(const JsonNode& json) {
-  const absl::StatusOr<JsonNode> member = json.Member("vocab");
-  if (!member.ok()) return member.status();
-  auto entries = member->AsObject();
-  if (!entries.ok()) return entries.status();
-  std::vector<std::pair<std::string, int64_t>> tokens;
-  tokens.reserve(entries->size());
-  for (auto& [token, id_json] : *entries) {
-    const absl::StatusOr<int64_t> id = id_json.AsInt();
-    if (!id.ok()) return id.status();
-    tokens.emplace_back(std::move(token), *id);
-  }
-  absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Create(std::move(tokens));
-  if (!vocabulary.ok()) return member->Invalid(std::string(vocabulary.status().message()));
-  return vocabulary;
-}
-
 // "left right", or ["left", "right"].
 absl::StatusOr<std::pair<std::string, std::string>> MergeFromJson(const JsonNode& json) {
   if (json.IsString()) {
@@ -46,15 +29,13 @@ absl::StatusOr<std::pair<std::string, std::string>> MergeFromJson(const JsonNode
   return std::make_pair(*std::move(left), *std::move(right));
 }
 
+// No dropout, or one that never happens.
 absl::Status CheckSupported(const JsonNode& json) {
-  for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!json.Find(affix)) continue;
-    const absl::StatusOr<std::string> value = json.String(affix);
-    if (!value.ok()) return value.status();
-    if (!value->empty()) return json.Unsupported(std::string("BPE with ") + std::string(affix));
-  }
-  if (json.Find("dropout")) return json.Unsupported("BPE with dropout");
-  return absl::OkStatus();
+  const std::optional<JsonNode> dropout = json.Find("dropout");
+  if (!dropout) return absl::OkStatus();
+  const absl::StatusOr<double> probability = dropout->AsNumber();
+  if (!probability.ok()) return probability.status();
+  return *probability == 0 ? absl::OkStatus() : json.Unsupported("BPE with dropout");
 }
 
 absl::StatusOr<BpeOptions> OptionsFromJson(const JsonNode& json, const Vocabulary& vocabulary) {
@@ -63,6 +44,14 @@ absl::StatusOr<BpeOptions> OptionsFromJson(const JsonNode& json, const Vocabular
     const absl::StatusOr<std::string> token = json.String("unk_token");
     if (!token.ok()) return token.status();
     options.unk_id = vocabulary.Find(*token);
+  }
+  for (const auto& [name, affix] :
+       {std::make_pair("continuing_subword_prefix", &options.continuing_subword_prefix),
+        std::make_pair("end_of_word_suffix", &options.end_of_word_suffix)}) {
+    if (!json.Find(name)) continue;
+    absl::StatusOr<std::string> value = json.String(name);
+    if (!value.ok()) return value.status();
+    *affix = *std::move(value);
   }
   for (const auto& [name, option] : {std::make_pair("fuse_unk", &options.fuse_unk),
                                      std::make_pair("byte_fallback", &options.byte_fallback),

@@ -16,7 +16,7 @@ class ComposedTokenizer::Stream : public DecodeStream {
 
   std::string Add(int32_t id) override {
     const std::string* token = tokenizer_.StringOf(id);
-    if (!token || (skip_special_tokens_ && tokenizer_.IsSpecial(id))) return {};
+    if (!token || (skip_special_tokens_ && tokenizer_.specials_.contains(*token))) return {};
     stage_->Push({*token}, parts_);
     return Take();
   }
@@ -42,30 +42,43 @@ class ComposedTokenizer::Stream : public DecodeStream {
 
 ComposedTokenizer::ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw,
                                      AddedTokenFinder normalized,
-                                     absl::flat_hash_map<int32_t, AddedEntry> added)
+                                     absl::flat_hash_map<int32_t, AddedEntry> added,
+                                     absl::flat_hash_set<std::string> specials)
     : parts_(std::move(parts)),
       raw_finder_(std::move(raw)),
       normalized_finder_(std::move(normalized)),
       added_(std::move(added)),
+      specials_(std::move(specials)),
       vocab_size_(parts_.model->vocabulary().size()) {
   for (const auto& [id, entry] : added_) vocab_size_ = std::max(vocab_size_, id + 1);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerComponents parts) {
   absl::flat_hash_map<int32_t, AddedToken> last;  // of those with one id the last counts
+  absl::flat_hash_map<std::string_view, int32_t> given;
+  int32_t highest = -1;
   for (AddedToken& token : parts.added_tokens) {
-    // The model's own id of a string counts for more than the one the list has.
-    token.id = parts.model->vocabulary().Find(token.content).value_or(token.id);
+    // As Hugging Face numbers them: the id of the list does not count, since the model's own id
+    // comes first and then the next one that is free.
+    const Vocabulary& vocabulary = parts.model->vocabulary();
+    const auto known = given.find(token.content);
+    token.id =
+        known != given.end()
+            ? known->second
+            : vocabulary.Find(token.content).value_or(std::max(highest + 1, vocabulary.count()));
+    given.emplace(token.content, token.id);
+    highest = std::max(highest, token.id);
     last.insert_or_assign(token.id, token);
   }
   std::vector<AddedToken> raw, normalized;
   std::vector<std::string> raw_patterns, normalized_patterns;
   absl::flat_hash_map<int32_t, AddedEntry> added;
+  absl::flat_hash_set<std::string> specials;
   for (const auto& [id, token] : last) {
     std::string pattern = token.content;
     if (token.normalized && parts.normalizer) pattern = parts.normalizer->Normalize(pattern);
-    // As Hugging Face since 0.23; special tokens keep their own form, in which they are known.
-    added.emplace(id, AddedEntry{token.special ? token.content : pattern, token.special});
+    added.emplace(id, AddedEntry{pattern, token.special});
+    if (token.special) specials.insert(token.content);
     (token.normalized ? normalized : raw).push_back(token);
     (token.normalized ? normalized_patterns : raw_patterns).push_back(std::move(pattern));
   }
@@ -75,8 +88,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ComposedTokenizer::Create(TokenizerCo
   absl::StatusOr<AddedTokenFinder> normalized_finder =
       AddedTokenFinder::Create(std::move(normalized), normalized_patterns);
   if (!normalized_finder.ok()) return normalized_finder.status();
-  return std::unique_ptr<Tokenizer>(new ComposedTokenizer(
-      std::move(parts), *std::move(raw_finder), *std::move(normalized_finder), std::move(added)));
+  return std::unique_ptr<Tokenizer>(new ComposedTokenizer(std::move(parts), *std::move(raw_finder),
+                                                          *std::move(normalized_finder),
+                                                          std::move(added), std::move(specials)));
 }
 
 std::vector<int32_t> ComposedTokenizer::Encode(std::string_view text,

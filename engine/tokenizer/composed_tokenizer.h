@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/added_tokens.h"
 #include "engine/tokenizer/decoder.h"
@@ -34,6 +36,7 @@ struct TokenizerComponents {
   std::unique_ptr<Decoder> decoder;
   std::optional<int32_t> bos_id;
   std::vector<int32_t> eos_ids;
+  std::vector<std::pair<std::string, std::string>> named_tokens;
 };
 
 class ComposedTokenizer : public Tokenizer {
@@ -43,6 +46,9 @@ class ComposedTokenizer : public Tokenizer {
   int32_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> bos_id() const override { return parts_.bos_id; }
   std::vector<int32_t> eos_ids() const override { return parts_.eos_ids; }
+  std::vector<std::pair<std::string, std::string>> named_tokens() const override {
+    return parts_.named_tokens;
+  }
   std::vector<int32_t> Encode(std::string_view text, bool add_special_tokens) const override;
   std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const override;
   std::string TokenText(int32_t id) const override;
@@ -57,7 +63,8 @@ class ComposedTokenizer : public Tokenizer {
   };
 
   ComposedTokenizer(TokenizerComponents parts, AddedTokenFinder raw, AddedTokenFinder normalized,
-                    absl::flat_hash_map<int32_t, AddedEntry> added);
+                    absl::flat_hash_map<int32_t, AddedEntry> added,
+                    absl::flat_hash_set<std::string> specials);
 
   // `at_start`: the whole text begins with `text`.
   void EncodeBetweenAdded(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;
@@ -69,6 +76,9 @@ class ComposedTokenizer : public Tokenizer {
   AddedTokenFinder raw_finder_;         // for tokens that are looked for before normalisation
   AddedTokenFinder normalized_finder_;  // and after it
   absl::flat_hash_map<int32_t, AddedEntry> added_;
+  // Contents of the special ones. Decoding leaves out what is spelled so, as Hugging Face does: a
+  // special token that normalisation changes stays.
+  absl::flat_hash_set<std::string> specials_;
   int32_t vocab_size_ = 0;
 };
 

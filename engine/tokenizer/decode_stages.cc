@@ -21,6 +21,22 @@ std::optional<uint8_t> ByteOfToken(std::string_view token) {
   return byte;
 }
 
+std::string WithReplaced(std::string text, std::string_view what, std::string_view with) {
+  if (what.empty()) return text;
+  return TextPattern::Literal(std::string(what)).ReplaceAll(text, with);
+}
+
+// Hugging Face's clean-up of text that spaces were put into.
+std::string CleanedUp(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kReplaced[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+  };
+  for (const auto& [what, with] : kReplaced) text = WithReplaced(std::move(text), what, with);
+  return text;
+}
+
 }  // namespace
 
 void WholeTokenStage::Push(TokenPart part, std::vector<TokenPart>& out) {
@@ -138,6 +154,40 @@ void MetaspaceStage::Push(TokenPart part, std::vector<TokenPart>& out) {
   }
   if (part.ends) drop_ = false;
   out.push_back({std::move(text), part.begins, part.ends});
+}
+
+void WordPieceStage::PushToken(std::string token, std::vector<TokenPart>& out) {
+  if (std::exchange(begun_, true)) {
+    if (token.starts_with(prefix_)) {
+      token.erase(0, prefix_.size());
+    } else {
+      token.insert(0, " ");
+    }
+  }
+  if (cleanup_) token = CleanedUp(std::move(token));
+  out.push_back({std::move(token)});
+}
+
+std::string WordEndStage::Replaced(std::string_view token, std::string_view with) const {
+  return WithReplaced(std::string(token), suffix_, with);
+}
+
+void WordEndStage::PushToken(std::string token, std::vector<TokenPart>& out) {
+  if (held_) out.push_back({Replaced(*held_, " ")});
+  held_ = std::move(token);
+}
+
+void WordEndStage::Finish(std::vector<TokenPart>& out) {
+  if (held_) out.push_back({Replaced(*held_, "")});
+  held_.reset();
+}
+
+void CtcStage::PushToken(std::string token, std::vector<TokenPart>& out) {
+  if (previous_ == token) return;
+  previous_ = token;
+  token = WithReplaced(std::move(token), pad_, "");
+  if (cleanup_) token = WithReplaced(CleanedUp(std::move(token)), word_delimiter_, " ");
+  if (!token.empty()) out.push_back({std::move(token)});
 }
 
 void SpaceBetweenStage::Push(TokenPart part, std::vector<TokenPart>& out) {

@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/tokenizer/decoder.h"
@@ -105,6 +108,53 @@ class MetaspaceStage : public DecodeStage {
  private:
   std::string replacement_;
   bool drop_;
+};
+
+// WordPiece: a token without `prefix` begins a word. `cleanup`: the spaces before punctuation and
+// the parts of English contractions go.
+class WordPieceStage : public WholeTokenStage {
+ public:
+  WordPieceStage(std::string prefix, bool cleanup, bool begun)
+      : prefix_(std::move(prefix)), cleanup_(cleanup), begun_(begun) {}
+
+ protected:
+  void PushToken(std::string token, std::vector<TokenPart>& out) override;
+
+ private:
+  std::string prefix_;
+  bool cleanup_;
+  bool begun_;
+};
+
+// BPEDecoder: `suffix` ends a word, so it becomes a space, but in the last token nothing.
+class WordEndStage : public WholeTokenStage {
+ public:
+  explicit WordEndStage(std::string suffix) : suffix_(std::move(suffix)) {}
+  void Finish(std::vector<TokenPart>& out) override;
+
+ protected:
+  void PushToken(std::string token, std::vector<TokenPart>& out) override;
+
+ private:
+  std::string Replaced(std::string_view token, std::string_view with) const;
+
+  std::string suffix_;
+  std::optional<std::string> held_;  // may be the last token
+};
+
+// CTC: of equal neighbours one stays, `pad` goes, and `word_delimiter` becomes a space.
+class CtcStage : public WholeTokenStage {
+ public:
+  CtcStage(std::string pad, std::string word_delimiter, bool cleanup)
+      : pad_(std::move(pad)), word_delimiter_(std::move(word_delimiter)), cleanup_(cleanup) {}
+
+ protected:
+  void PushToken(std::string token, std::vector<TokenPart>& out) override;
+
+ private:
+  std::string pad_, word_delimiter_;
+  bool cleanup_;
+  std::optional<std::string> previous_;
 };
 
 class SpaceBetweenStage : public DecodeStage {

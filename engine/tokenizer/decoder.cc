@@ -117,15 +117,48 @@ Result StripFromJson(const JsonNode& json) {
   });
 }
 
+// A text member of `json`, or `absent`.
+absl::StatusOr<std::string> TextOr(const JsonNode& json, std::string_view key,
+                                   std::string_view absent) {
+  if (!json.Find(key)) return std::string(absent);
+  return json.String(key);
+}
+
+Result WordPieceFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> prefix = TextOr(json, "prefix", "##");
+  if (!prefix.ok()) return prefix.status();
+  const absl::StatusOr<bool> cleanup = json.Bool("cleanup", true);
+  if (!cleanup.ok()) return cleanup.status();
+  return Simple([prefix = *prefix, cleanup = *cleanup](bool mid_text) {
+    return std::make_unique<WordPieceStage>(prefix, cleanup, mid_text);
+  });
+}
+
+Result BpeFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> suffix = TextOr(json, "suffix", "</w>");
+  if (!suffix.ok()) return suffix.status();
+  return Simple([suffix = *suffix](bool) { return std::make_unique<WordEndStage>(suffix); });
+}
+
+Result CtcFromJson(const JsonNode& json) {
+  const absl::StatusOr<std::string> pad = TextOr(json, "pad_token", "<pad>");
+  if (!pad.ok()) return pad.status();
+  const absl::StatusOr<std::string> delimiter = TextOr(json, "word_delimiter_token", "|");
+  if (!delimiter.ok()) return delimiter.status();
+  const absl::StatusOr<bool> cleanup = json.Bool("cleanup", true);
+  if (!cleanup.ok()) return cleanup.status();
+  return Simple([pad = *pad, delimiter = *delimiter, cleanup = *cleanup](bool) {
+    return std::make_unique<CtcStage>(pad, delimiter, cleanup);
+  });
+}
+
 Result MetaspaceFromJson(const JsonNode& json) {
   const absl::StatusOr<std::string> replacement = json.Character("replacement");
   if (!replacement.ok()) return replacement.status();
   const absl::StatusOr<MetaspacePreTokenizer::Prepend> prepend = MetaspacePrependFromJson(json);
   if (!prepend.ok()) return prepend.status();
   const bool was_prepended = *prepend != MetaspacePreTokenizer::Prepend::kNever;
-  return Simple([replacement = *replacement, was_prepended](bool mid_text) {
-    return std::make_unique<MetaspaceStage>(replacement, was_prepended && !mid_text);
-  });
+  return Decoder::Metaspace(*replacement, was_prepended);
 }
 
 }  // namespace
@@ -138,6 +171,9 @@ Result Decoder::FromJson(const JsonNode& json) {
   if (*type == "Strip") return StripFromJson(json);
   if (*type == "Metaspace") return MetaspaceFromJson(json);
   if (*type == "ByteLevel") return ByteLevel();
+  if (*type == "WordPiece") return WordPieceFromJson(json);
+  if (*type == "BPEDecoder") return BpeFromJson(json);
+  if (*type == "CTC") return CtcFromJson(json);
   if (*type == "ByteFallback") {
     return Simple([](bool) { return std::make_unique<ByteFallbackStage>(); });
   }
@@ -149,6 +185,25 @@ Result Decoder::FromJson(const JsonNode& json) {
 
 std::unique_ptr<Decoder> Decoder::ByteLevel() {
   return Simple([](bool mid_text) { return std::make_unique<ByteLevelStage>(mid_text); });
+}
+
+std::unique_ptr<Decoder> Decoder::Metaspace(std::string replacement, bool drop_first_space) {
+  return Simple([replacement = std::move(replacement), drop_first_space](bool mid_text) {
+    return std::make_unique<MetaspaceStage>(replacement, drop_first_space && !mid_text);
+  });
+}
+
+std::unique_ptr<Decoder> Decoder::SentencePiece(bool drop_first_space) {
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  const auto pattern = std::make_shared<const TextPattern>(TextPattern::Literal("\u2581"));
+  decoders.push_back(
+      Simple([pattern](bool) { return std::make_unique<ReplaceStage>(pattern, " "); }));
+  decoders.push_back(Simple([](bool) { return std::make_unique<ByteFallbackStage>(); }));
+  decoders.push_back(Simple([](bool mid_text) { return std::make_unique<FuseStage>(mid_text); }));
+  if (drop_first_space) {
+    decoders.push_back(Simple([](bool) { return std::make_unique<StripStage>(" ", 1, 0); }));
+  }
+  return std::make_unique<DecoderSequence>(std::move(decoders));
 }
 
 std::unique_ptr<Decoder> Decoder::SpaceBetween() {

@@ -35,10 +35,13 @@ class DecodeStage {
 // Immutable; makes stages.
 class Decoder {
  public:
-  // Replace, ByteFallback, Fuse, Strip, ByteLevel, Metaspace and Sequence; UNIMPLEMENTED names any
-  // other.
+  // UNIMPLEMENTED names a component that is not known.
   static absl::StatusOr<std::unique_ptr<Decoder>> FromJson(const JsonNode& json);
   static std::unique_ptr<Decoder> ByteLevel();
+  // SentencePiece's, for BPE: visible spaces become spaces, byte tokens their bytes, and the space
+  // that was put in front goes.
+  static std::unique_ptr<Decoder> SentencePiece(bool drop_first_space);
+  static std::unique_ptr<Decoder> Metaspace(std::string replacement, bool drop_first_space);
   // What Hugging Face does without a decoder: a space between tokens.
   static std::unique_ptr<Decoder> SpaceBetween();
 

@@ -84,6 +84,11 @@ absl::StatusOr<int64_t> JsonNode::AsInt() const {
   return value_->get<int64_t>();
 }
 
+absl::StatusOr<double> JsonNode::AsNumber() const {
+  if (!value_->is_number()) return Invalid("not a number");
+  return value_->get<double>();
+}
+
 absl::StatusOr<std::vector<JsonNode>> JsonNode::AsArray() const {
   if (!value_->is_array()) return Invalid("not an array");
   std::vector<JsonNode> items;

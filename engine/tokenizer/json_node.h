@@ -35,6 +35,7 @@ class JsonNode {
 
   absl::StatusOr<std::string> AsString() const;
   absl::StatusOr<int64_t> AsInt() const;
+  absl::StatusOr<double> AsNumber() const;
   absl::StatusOr<std::vector<JsonNode>> AsArray() const;
   absl::StatusOr<std::vector<std::pair<std::string, JsonNode>>> AsObject() const;
   bool IsString() const;

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -170,33 +171,82 @@ class Translator {
 
   static absl::string_view Word() { return {kWordAlone.data(), kWordAlone.size()}; }
 
+  // A bracket, whose members may be brackets themselves and intersections ("[a[bc]]", "[a&&[^b]]"):
+  // PCRE2 has neither, so a bracket with such members becomes a group that matches one character.
   void Class() {
-    out_ += in_[at_++];
-    if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
-    if (at_ < in_.size() && in_[at_] == ']') out_ += in_[at_++];  // a literal one
+    if (++depth_ > kMaxDepth) return Refuse("brackets nested so deeply");
+    ++at_;  // [
+    const bool negated = in_.substr(at_).starts_with('^');
+    if (negated) ++at_;
+    std::vector<std::string> operands;  // of "&&"
+    std::string members;                // of this operand: what PCRE2 can say
+    std::vector<std::string> groups;    // and what it cannot
+    const auto end_operand = [&] {
+      if (!members.empty()) groups.insert(groups.begin(), absl::StrCat("[", members, "]"));
+      std::string all = groups.empty() ? "(?!)" : groups[0];
+      for (size_t i = 1; i < groups.size(); ++i) absl::StrAppend(&all, "|", groups[i]);
+      operands.push_back(groups.size() > 1 ? absl::StrCat("(?:", all, ")") : all);
+      members.clear();
+      groups.clear();
+    };
+    const size_t first = at_;
+    std::string outer;
+    outer.swap(out_);
+    bool closed = false;
     while (at_ < in_.size() && status_.ok()) {
       const std::string_view rest = in_.substr(at_);
-      if (rest[0] == ']') {
-        out_ += in_[at_++];
-        return;
+      if (rest[0] == ']' && at_ != first) {
+        closed = true;
+        ++at_;
+        break;
       }
-      if (rest[0] == '\\') {
-        Escape(/*in_class=*/true);
-      } else if (rest.substr(0, 2) == "[:") {
-        const size_t end = rest.find(":]");
-        if (end == std::string_view::npos) return Refuse("an unfinished [: in a class");
-        const std::string_view members = PosixClass(rest.substr(2, end - 2));
-        if (members.empty()) return Refuse("this bracket");
-        out_ += members;
-        at_ += end + 2;
-      } else if (rest[0] == '[') {
-        return Refuse("a class within a class");
-      } else if (rest.substr(0, 2) == "&&") {
-        return Refuse("an intersection of classes");
+      if (rest[0] == '[' && !rest.starts_with("[:")) {
+        Class();
+        // "[ab]" without more is only its members.
+        if (out_.starts_with('[') && !out_.starts_with("[^")) {
+          members += out_.substr(1, out_.size() - 2);
+        } else {
+          groups.push_back(out_);
+        }
+      } else if (rest.starts_with("&&")) {
+        end_operand();
+        at_ += 2;
       } else {
-        out_ += in_[at_++];
+        Member(rest);
+        members += out_;
       }
+      out_.clear();
     }
+    out_.swap(outer);
+    --depth_;
+    if (!closed) {
+      out_ += in_.substr(first - 1);  // PCRE2 says what is wrong with it
+      return;
+    }
+    if (operands.empty() && groups.empty()) {
+      absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");
+      return;
+    }
+    end_operand();
+    std::string all;
+    for (size_t i = 0; i + 1 < operands.size(); ++i) absl::StrAppend(&all, "(?=", operands[i], ")");
+    all += operands.back();
+    out_ += negated ? absl::StrCat("(?:(?!", all, ")(?s:.))") : absl::StrCat("(?:", all, ")");
+  }
+
+  // One member of a bracket, that is none itself, to out_.
+  void Member(std::string_view rest) {
+    if (rest[0] == '\\') return Escape(/*in_class=*/true);
+    if (rest.starts_with("[:")) {
+      const size_t end = rest.find(":]");
+      if (end == std::string_view::npos) return Refuse("an unfinished [: in a class");
+      const std::string_view members = PosixClass(rest.substr(2, end - 2));
+      if (members.empty()) return Refuse("this bracket");
+      out_ += members;
+      at_ += end + 2;
+      return;
+    }
+    out_ += in_[at_++];
   }
 
   static std::string_view PosixClass(std::string_view name) {
@@ -245,8 +295,11 @@ class Translator {
     if (in_[at_] == ',') out_ += '0';
   }
 
+  static constexpr int kMaxDepth = 20;
+
   std::string_view in_;
   size_t at_ = 0;
+  int depth_ = 0;
   std::string out_;
   absl::Status status_;
 };

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/unicode.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hydrant::engine {
 namespace {
@@ -31,9 +33,35 @@ void Pieces::Split(const TextPattern& pattern, SplitBehavior behavior, bool inve
       cut.push_back({offset + part.begin, offset + part.end});
     }
   }
+  KeepStart(cut);
+  ranges_ = std::move(cut);
+}
+
+void Pieces::KeepStart(const std::vector<TextRange>& cut) {
   const bool keeps_start =
       !cut.empty() && !ranges_.empty() && cut.front().begin == ranges_.front().begin;
   first_at_start_ = first_at_start_ && keeps_start;
+}
+
+void Pieces::SplitAtScripts() {
+  std::vector<TextRange> cut;
+  for (const TextRange& range : ranges_) {
+    uint8_t script = 0;
+    size_t begin = range.begin;
+    for (size_t at = range.begin; at < range.end;) {
+      const Utf8Sequence next = ReadUtf8(std::string_view(text_).substr(at));
+      const uint8_t here = ScriptOf(next.character);
+      if (here != 0 && here != script) {
+        // As in Hugging Face, what stands before the first character of a script is lost.
+        if (script != 0) cut.push_back({begin, at});
+        begin = at;
+        script = here;
+      }
+      at += next.length;
+    }
+    if (script != 0) cut.push_back({begin, range.end});
+  }
+  KeepStart(cut);
   ranges_ = std::move(cut);
 }
 

@@ -29,6 +29,8 @@ class Pieces {
 
   // Cuts every piece at the matches of `pattern`.
   void Split(const TextPattern& pattern, SplitBehavior behavior, bool invert);
+  // Cuts every piece where its script changes.
+  void SplitAtScripts();
   // Replaces every piece by what `respell(i, piece, out)` appends to `out`.
   template <typename Function>
   void Respell(Function respell) {
@@ -43,6 +45,9 @@ class Pieces {
   }
 
  private:
+  // `cut` will be the ranges: whether the first still begins the text.
+  void KeepStart(const std::vector<TextRange>& cut);
+
   std::string text_;
   std::vector<TextRange> ranges_;
   bool first_at_start_;
@@ -97,6 +102,11 @@ class MetaspacePreTokenizer : public PreTokenizer {
 };
 // "prepend_scheme", or the older "add_prefix_space", of a Metaspace component.
 absl::StatusOr<MetaspacePreTokenizer::Prepend> MetaspacePrependFromJson(const JsonNode& json);
+
+class ScriptPreTokenizer : public PreTokenizer {
+ public:
+  void Apply(Pieces& pieces) const override { pieces.SplitAtScripts(); }
+};
 
 class PreTokenizerSequence : public PreTokenizer {
  public:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/unicode.h"
 
 namespace hydrant::engine {
 namespace {
@@ -17,6 +18,19 @@ using Prepend = MetaspacePreTokenizer::Prepend;
 Result Split(absl::StatusOr<TextPattern> pattern, SplitBehavior behavior, bool invert) {
   if (!pattern.ok()) return pattern.status();
   return std::make_unique<SplitPreTokenizer>(*std::move(pattern), behavior, invert);
+}
+
+// Cuts at the characters that have a trait.
+Result SplitAt(Trait trait, SplitBehavior behavior) {
+  return Split(TextPattern::Regexp(absl::StrCat("[", ClassOfTrait(trait), "]")), behavior,
+               /*invert=*/false);
+}
+
+// Runs of word characters, and of others; white space goes.
+Result Words() {
+  const std::string word = ClassOfTrait(kWord);
+  return Split(TextPattern::Regexp(absl::StrCat("[", word, "]+|[^", word, "\\s]+")),
+               SplitBehavior::kRemoved, /*invert=*/true);
 }
 
 Result SplitFromJson(const JsonNode& json) {
@@ -40,9 +54,7 @@ Result ByteLevelFromJson(const JsonNode& json) {
 Result DigitsFromJson(const JsonNode& json) {
   const absl::StatusOr<bool> individual = json.Bool("individual_digits", false);
   if (!individual.ok()) return individual.status();
-  return Split(TextPattern::Regexp(R"(\p{N})"),
-               *individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous,
-               /*invert=*/false);
+  return SplitAt(kNumeric, *individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
 }
 
 Result MetaspaceFromJson(const JsonNode& json) {
@@ -53,6 +65,52 @@ Result MetaspaceFromJson(const JsonNode& json) {
   absl::StatusOr<std::string> replacement = json.Character("replacement");
   if (!replacement.ok()) return replacement.status();
   return std::make_unique<MetaspacePreTokenizer>(*std::move(replacement), *prepend, *split);
+}
+
+Result PunctuationFromJson(const JsonNode& json) {
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  if (json.Find("behavior")) {
+    const absl::StatusOr<SplitBehavior> given = SplitBehaviorFromJson(json, "behavior");
+    if (!given.ok()) return given.status();
+    behavior = *given;
+  }
+  return SplitAt(kPunctuation, behavior);
+}
+
+Result WhiteSpaceSplit() {
+  return Split(TextPattern::Regexp(R"(\s)"), SplitBehavior::kRemoved, /*invert=*/false);
+}
+
+Result IsolatedPunctuation() { return SplitAt(kPunctuation, SplitBehavior::kIsolated); }
+
+Result Bert() {
+  std::vector<std::unique_ptr<PreTokenizer>> steps;
+  for (const auto make : {WhiteSpaceSplit, IsolatedPunctuation}) {
+    Result step = make();
+    if (!step.ok()) return step.status();
+    steps.push_back(*std::move(step));
+  }
+  return std::make_unique<PreTokenizerSequence>(std::move(steps));
+}
+
+Result CharDelimiterFromJson(const JsonNode& json) {
+  absl::StatusOr<std::string> delimiter = json.Character("delimiter");
+  if (!delimiter.ok()) return delimiter.status();
+  return Split(TextPattern::Literal(*std::move(delimiter)), SplitBehavior::kRemoved,
+               /*invert=*/false);
+}
+
+Result FixedLengthFromJson(const JsonNode& json) {
+  int64_t length = 5;
+  if (json.Find("length")) {
+    const absl::StatusOr<int64_t> given = json.Int("length");
+    if (!given.ok()) return given.status();
+    length = *given;
+  }
+  constexpr int64_t kMaxLength = 65535;  // of a repetition in a regular expression
+  if (length < 1 || length > kMaxLength) return json.Invalid("\"length\" is out of range");
+  return Split(TextPattern::Regexp(absl::StrCat("(?m:.{1,", length, "})")),
+               SplitBehavior::kIsolated, /*invert=*/false);
 }
 
 Result SequenceFromJson(const JsonNode& json) {
@@ -94,12 +152,13 @@ absl::StatusOr<std::unique_ptr<PreTokenizer>> PreTokenizer::FromJson(const JsonN
   if (*type == "Split") return SplitFromJson(json);
   if (*type == "Digits") return DigitsFromJson(json);
   if (*type == "Metaspace") return MetaspaceFromJson(json);
-  if (*type == "Whitespace") {
-    return Split(TextPattern::Regexp(R"(\w+|[^\w\s]+)"), SplitBehavior::kRemoved, /*invert=*/true);
-  }
-  if (*type == "WhitespaceSplit") {
-    return Split(TextPattern::Regexp(R"(\s)"), SplitBehavior::kRemoved, /*invert=*/false);
-  }
+  if (*type == "Whitespace") return Words();
+  if (*type == "UnicodeScripts") return std::make_unique<ScriptPreTokenizer>();
+  if (*type == "WhitespaceSplit") return WhiteSpaceSplit();
+  if (*type == "Punctuation") return PunctuationFromJson(json);
+  if (*type == "BertPreTokenizer") return Bert();
+  if (*type == "CharDelimiterSplit") return CharDelimiterFromJson(json);
+  if (*type == "FixedLength") return FixedLengthFromJson(json);
   return json.Unsupported(absl::StrCat("pre-tokenizer ", *type));
 }
 

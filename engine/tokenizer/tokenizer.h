@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,8 @@ class Tokenizer {
   virtual int32_t vocab_size() const = 0;
   virtual std::optional<int32_t> bos_id() const = 0;
   virtual std::vector<int32_t> eos_ids() const = 0;  // that the tokenizer's own metadata names
+  // The special tokens by the names that chat templates know them by: {"bos_token", "<s>"} …
+  virtual std::vector<std::pair<std::string, std::string>> named_tokens() const = 0;
 
   // `add_special_tokens`: what the tokenizer itself puts around a text (bos), not what is written
   // in the text: special tokens spelled out in it are always recognised. Any bytes are accepted;

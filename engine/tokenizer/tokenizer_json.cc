@@ -10,6 +10,8 @@
 #include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/composed_tokenizer.h"
 #include "engine/tokenizer/json_node.h"
+#include "engine/tokenizer/unigram.h"
+#include "engine/tokenizer/word_models.h"
 
 namespace hydrant::engine {
 namespace {
@@ -18,12 +20,17 @@ absl::StatusOr<std::unique_ptr<Model>> ModelFromJson(const JsonNode& root) {
   const absl::StatusOr<JsonNode> json = root.Member("model");
   if (!json.ok()) return json.status();
   // Files of early versions leave the type out; what has merges is BPE.
+  std::string type = "BPE";
   if (json->Find("type") || !json->Find("merges")) {
-    const absl::StatusOr<std::string> type = json->String("type");
-    if (!type.ok()) return type.status();
-    if (*type != "BPE") return json->Unsupported(absl::StrCat("model ", *type));
+    absl::StatusOr<std::string> given = json->String("type");
+    if (!given.ok()) return given.status();
+    type = *std::move(given);
   }
-  return Bpe::FromJson(*json);
+  if (type == "BPE") return Bpe::FromJson(*json);
+  if (type == "Unigram") return Unigram::FromJson(*json);
+  if (type == "WordPiece") return WordPiece::FromJson(*json);
+  if (type == "WordLevel") return WordLevel::FromJson(*json);
+  return json->Unsupported(absl::StrCat("model ", type));
 }
 
 absl::StatusOr<std::vector<AddedToken>> AddedTokensFromJson(const JsonNode& root) {
@@ -51,14 +58,18 @@ absl::Status Load(const JsonNode& root, std::string_view key, Part& part) {
   return absl::OkStatus();
 }
 
+// A token as text, or as an object with "content".
+absl::StatusOr<std::string> TokenContent(const JsonNode& json) {
+  return json.IsObject() ? json.String("content") : json.AsString();
+}
+
 // The id of the token that tokenizer_config.json names under `key`, as text or as an object with
 // "content"; nullopt where it names none or one that does not exist.
 absl::StatusOr<std::optional<int32_t>> NamedToken(const JsonNode& config, std::string_view key,
                                                   const TokenizerComponents& parts) {
   const std::optional<JsonNode> json = config.Find(key);
   if (!json) return std::nullopt;
-  const absl::StatusOr<std::string> content =
-      json->IsObject() ? json->String("content") : json->AsString();
+  const absl::StatusOr<std::string> content = TokenContent(*json);
   if (!content.ok()) return content.status();
   const std::optional<int32_t> id = parts.model->vocabulary().Find(*content);
   if (id) return id;
@@ -72,6 +83,14 @@ absl::Status LoadConfig(const std::string& path, TokenizerComponents& parts) {
   const absl::StatusOr<JsonNode> config = JsonNode::ReadFile(path);
   if (absl::IsNotFound(config.status())) return absl::OkStatus();
   if (!config.ok()) return config.status();
+  for (const std::string_view key : {"bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token"}) {
+    const std::optional<JsonNode> json = config->Find(key);
+    if (!json) continue;
+    const absl::StatusOr<std::string> text = TokenContent(*json);
+    if (!text.ok()) return text.status();
+    parts.named_tokens.emplace_back(key, *text);
+  }
   const absl::StatusOr<std::optional<int32_t>> bos = NamedToken(*config, "bos_token", parts);
   if (!bos.ok()) return bos.status();
   parts.bos_id = *bos;

@@ -27,6 +27,8 @@ class Vocabulary {
 
   // One more than the highest id.
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
+  // How many strings there are: less than size() where ids are left out.
+  int32_t count() const { return static_cast<int32_t>(ids_.size()); }
   std::optional<int32_t> Find(std::string_view token) const;
   // Null where no token has that id.
   const std::string* TokenOf(int32_t id) const;

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/check.h"
 #include "kernels/quantization.h"
@@ -35,7 +36,10 @@ struct AttentionRunner::Call {
 };
 
 AttentionRunner::AttentionRunner(const KernelTable& kernels, ThreadPool& pool)
-    : kernels_(kernels), pool_(pool) {}
+    : kernels_(kernels),
+      pool_(pool),
+      max_strip_rows_(
+          *std::max_element(std::begin(kernels.strip_rows), std::end(kernels.strip_rows))) {}
 
 void AttentionRunner::Reserve(int max_rows, int64_t max_slots, const AttentionShape& shape) {
   max_sequences_ = max_rows;
@@ -46,7 +50,7 @@ void AttentionRunner::Reserve(int max_rows, int64_t max_slots, const AttentionSh
   plans_.reserve(max_sequences_);
   turns_ = std::make_unique<std::atomic<int32_t>[]>(max_sequences_ * max_kv_heads_);
   const int64_t row = 2 * Stride(max_slots) + RoundUp(shape.head_dim, 16);
-  scratch_bytes_ = RoundUp(kMaxStripRows * row * static_cast<int64_t>(sizeof(float)), 4096);
+  scratch_bytes_ = RoundUp(max_strip_rows_ * row * static_cast<int64_t>(sizeof(float)), 4096);
   Arena arena;
   scratch_ = arena.Cut(scratch_bytes_ * pool_.size());
 }
@@ -130,8 +134,8 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
   args.stride = Stride(sequence.num_slots);
   uint8_t* scratch = scratch_.data + member * scratch_bytes_;
   args.probabilities = reinterpret_cast<float*>(scratch);
-  args.narrow = args.probabilities + kMaxStripRows * args.stride;
-  args.query_scratch = args.probabilities + 2 * kMaxStripRows * args.stride;
+  args.narrow = args.probabilities + max_strip_rows_ * args.stride;
+  args.query_scratch = args.probabilities + 2 * max_strip_rows_ * args.stride;
   for (int32_t i = 0; i < args.count; ++i) {
     const int32_t token = (begin + i) / group;
     const int64_t row = sequence.first_row + token;

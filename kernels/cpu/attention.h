@@ -48,6 +48,7 @@ class AttentionRunner {
 
   const KernelTable& kernels_;
   ThreadPool& pool_;
+  const int64_t max_strip_rows_;
   int64_t max_sequences_ = 0;
   int64_t max_slots_ = 0;
   int64_t max_head_dim_ = 0;

@@ -56,24 +56,24 @@ absl::StatusOr<Vocabulary> OpenVocabulary(const std::string& path, bool need_tem
   return vocabulary;
 }
 
-// [{"role": ..., "content": ...}, ...], or an object with that under "messages".
+// [{"role": ..., "content": ...}, ...], or an object with that under "messages" and the template's
+// other variables beside it.
 absl::StatusOr<engine::chat::Conversation> ReadConversation(const std::string& path) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  engine::chat::Conversation conversation;
+  // In the order of the file, which templates may print.
+  nlohmann::ordered_json json;
   try {
-    nlohmann::json json = nlohmann::json::parse(file);
-    if (json.is_object()) json = json.at("messages");
-    if (!json.is_array()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": not a list of messages"));
-    }
-    for (const nlohmann::json& message : json) {
-      conversation.messages.push_back(
-          {message.at("role").get<std::string>(), message.at("content").get<std::string>()});
-    }
-  } catch (const nlohmann::json::exception& error) {
+    json = nlohmann::ordered_json::parse(file);
+  } catch (const nlohmann::ordered_json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
   }
+  if (json.is_array()) json = nlohmann::ordered_json{{"messages", std::move(json)}};
+  if (!json.is_object() || !json.contains("messages")) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a list of messages"));
+  }
+  engine::chat::Conversation conversation;
+  conversation.variables = json.dump();
   return conversation;
 }
 
@@ -83,7 +83,8 @@ absl::StatusOr<std::string> RenderChat(const Vocabulary& vocabulary, const std::
   }
   auto conversation = ReadConversation(path);
   if (!conversation.ok()) return conversation.status();
-  auto parsed = engine::chat::Template::Parse(*vocabulary.chat_template);
+  auto parsed = engine::chat::Template::Parse(*vocabulary.chat_template,
+                                              vocabulary.tokenizer->named_tokens());
   if (!parsed.ok()) return parsed.status();
   return parsed->Render(*conversation);
 }

@@ -46,7 +46,7 @@ std::vector<std::string> All() {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// Ten times as slow, and memory faults of the kernels are for their own suites to find.
+// Slow here, and memory faults of the kernels are for their own suites to find.
 const std::vector<const char*> kBackends = {"auto"};
 #else
 const std::vector<const char*> kBackends = {"reference", "portable",   "avx2",

@@ -127,7 +127,7 @@ TEST(HfConfigTest, WhatIsNotSupportedIsNamed) {
   }
   ExpectRefused(R"({"quantization_config": {"quant_method": "gptq"}})", "'gptq'", kUnimplemented);
   ExpectRefused(R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})",
-                "rope_parameters: one set");
+                "rope_parameters: full_attention is an object; one set");
   ExpectRefused(R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
                 "partial_rotary_factor");
 }
@@ -146,11 +146,14 @@ TEST(HfConfigTest, ValuesAreValidated) {
     ExpectRefused(("{\"" + key + "\": 1.5}").c_str(), key + " is of type number");
     ExpectRefused(("{\"" + key + "\": \"64\"}").c_str(), key + " is of type string");
   }
-  ExpectRefused(R"({"num_attention_heads": 5})", "hidden_size 64 is not divisible by num_attention_heads 5");
-  ExpectRefused(R"({"num_key_value_heads": 3})", "not divisible by 3 key/value heads");
-  ExpectRefused(R"({"num_key_value_heads": 8})", "not divisible by 8 key/value heads");
-  ExpectRefused(R"({"head_dim": 15})", "head size 15");
-  ExpectRefused(R"({"hidden_size": 8192, "num_attention_heads": 4})", "head size 2048");
+  ExpectRefused(R"({"num_attention_heads": 5})",
+                "hidden_size 64 is not divisible by num_attention_heads 5");
+  ExpectRefused(R"({"num_key_value_heads": 3})",
+                "num_attention_heads 4 is not divisible by num_key_value_heads 3");
+  ExpectRefused(R"({"num_key_value_heads": 8})",
+                "num_attention_heads 4 is not divisible by num_key_value_heads 8");
+  ExpectRefused(R"({"head_dim": 15})", "of 15; an even number");
+  ExpectRefused(R"({"hidden_size": 8192, "num_attention_heads": 4})", "of 2048; an even number");
   ExpectRefused(R"({"rms_norm_eps": -1})", "rms_norm_eps is -1");
   ExpectRefused(R"({"rope_theta": 0})", "rope_theta is 0");
   ExpectRefused(R"({"tie_word_embeddings": 1})", "tie_word_embeddings is of type number");

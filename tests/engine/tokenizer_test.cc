@@ -73,8 +73,10 @@ TEST_P(GoldenTokenizer, TakesBosAndEosFromItsConfiguration) {
   EXPECT_EQ((*tokenizer)->vocab_size(), 640);
 }
 
-INSTANTIATE_TEST_SUITE_P(Llama, GoldenTokenizer,
-                         testing::Values("llama-gqa", "llama3-rope", "llama-spm-bf16"));
+INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizer,
+                         testing::Values("gemma3", "gpt-neox", "llama-gqa", "llama-spm-bf16",
+                                         "llama3-rope", "mistral", "opt", "opt-350m-style", "qwen2",
+                                         "qwen3"));
 
 class RealVocabulary : public testing::TestWithParam<const char*> {};
 
@@ -140,7 +142,7 @@ TEST_P(RealVocabulary, LongWordsAndRunsAreNoTrouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gguf, RealVocabulary, testing::Values("gpt-2", "llama-bpe"));
+INSTANTIATE_TEST_SUITE_P(Gguf, RealVocabulary, testing::Values("gpt-2", "llama-bpe", "llama-spm"));
 
 TEST(TokenizerTest, SpecialTokensInTheTextAreRecognised) {
   const auto tokenizer = Vocabulary("llama-bpe");

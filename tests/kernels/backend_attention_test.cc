@@ -76,14 +76,16 @@ void ExpectCloseSlots(const std::vector<Slot>& actual, const std::vector<Slot>& 
 }
 
 TEST_P(BackendAttentionTest, IsTheTextbooks) {
-  for (KvShape shape : {KvShape{}, KvShape{6, 2, 80, 2, KvDType::kF32, {9, 0}, 40},
-                        KvShape{9, 3, 64, 1, KvDType::kBF16, {}, -1, 0.0f},
-                        KvShape{9, 3, 64, 1, KvDType::kInt8, {}, -1, 0.0f},
-                        KvShape{2, 1, 21, 2, KvDType::kInt8, {0, 9}, 0},
-                        KvShape{9, 3, 64, 1, KvDType::kInt4, {}, -1, 0.0f},
-                        KvShape{2, 1, 21, 2, KvDType::kInt4, {0, 9}, 0},
-                        KvShape{4, 2, 80, 1, KvDType::kKivi2, {}, -1, 0.0f},
-                        KvShape{2, 2, 6, 1, KvDType::kKivi2, {7}, 0}}) {
+  for (KvShape shape :
+       {KvShape{}, KvShape{6, 2, 80, 2, KvDType::kF32, {9, 0}, 40},
+        KvShape{9, 3, 64, 1, KvDType::kBF16, {}, -1, 0.0f},
+        KvShape{2, 1, 21, 2, KvDType::kBF16, {0, 9}, 0}, KvShape{19, 1, 72, 1, KvDType::kBF16, {}},
+        KvShape{9, 3, 64, 1, KvDType::kInt8, {}, -1, 0.0f},
+        KvShape{2, 1, 21, 2, KvDType::kInt8, {0, 9}, 0},
+        KvShape{9, 3, 64, 1, KvDType::kInt4, {}, -1, 0.0f},
+        KvShape{2, 1, 21, 2, KvDType::kInt4, {0, 9}, 0},
+        KvShape{4, 2, 80, 1, KvDType::kKivi2, {}, -1, 0.0f},
+        KvShape{2, 2, 6, 1, KvDType::kKivi2, {7}, 0}}) {
     SCOPED_TRACE(Describe(shape));
     constexpr int kRows = 37;
     KvDriver driver(MakeBackend(GetParam()), shape);

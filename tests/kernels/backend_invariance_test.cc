@@ -12,12 +12,13 @@ class BackendInvarianceTest : public BackendTest {};
 
 // What is bit-identical here must be so in every one of these.
 std::vector<KvShape> Shapes() {
-  return {{4, 2, 16, 2, KvDType::kF32, {}},       {9, 3, 64, 1, KvDType::kBF16, {}},
-          {6, 2, 80, 2, KvDType::kBF16, {0, 21}}, {8, 1, 32, 1, KvDType::kF32, {40}},
-          {1, 1, 128, 1, KvDType::kBF16, {}},     {3, 3, 96, 1, KvDType::kF32, {}},
-          {9, 3, 64, 1, KvDType::kInt8, {}},      {4, 2, 20, 2, KvDType::kInt8, {0, 21}},
-          {9, 3, 64, 1, KvDType::kInt4, {}},      {4, 2, 21, 2, KvDType::kInt4, {0, 21}, 20},
-          {6, 2, 80, 1, KvDType::kKivi2, {}},     {2, 1, 64, 2, KvDType::kKivi2, {0, 21}}};
+  return {{4, 2, 16, 2, KvDType::kF32, {}},           {9, 3, 64, 1, KvDType::kBF16, {}},
+          {6, 2, 80, 2, KvDType::kBF16, {0, 21}},     {8, 1, 32, 1, KvDType::kF32, {40}},
+          {2, 1, 21, 2, KvDType::kBF16, {0, 21}, 20}, {19, 1, 72, 1, KvDType::kBF16, {}},
+          {1, 1, 128, 1, KvDType::kBF16, {}},         {3, 3, 96, 1, KvDType::kF32, {}},
+          {9, 3, 64, 1, KvDType::kInt8, {}},          {4, 2, 20, 2, KvDType::kInt8, {0, 21}},
+          {9, 3, 64, 1, KvDType::kInt4, {}},          {4, 2, 21, 2, KvDType::kInt4, {0, 21}, 20},
+          {6, 2, 80, 1, KvDType::kKivi2, {}},         {2, 1, 64, 2, KvDType::kKivi2, {0, 21}}};
 }
 
 // Runs one sequence in chunks of the given sizes; its outputs by layer, then row.

@@ -95,7 +95,8 @@ std::vector<KvShape> Shapes() {
   return {{4, 2, 16, 2, KvDType::kF32, {}},      {9, 3, 64, 1, KvDType::kBF16, {}},
           {6, 2, 80, 2, KvDType::kInt8, {0, 9}}, {2, 1, 21, 2, KvDType::kBF16, {11, 0}, 0},
           {9, 1, 20, 1, KvDType::kInt8, {}},     {8, 1, 128, 1, KvDType::kF32, {17}},
-          {9, 3, 64, 2, KvDType::kInt4, {}},     {4, 2, 48, 2, KvDType::kKivi2, {0, 9}}};
+          {9, 3, 64, 2, KvDType::kInt4, {}},     {4, 2, 48, 2, KvDType::kKivi2, {0, 9}},
+          {19, 1, 72, 1, KvDType::kBF16}};
 }
 
 std::string Describe(const KvShape& shape) {

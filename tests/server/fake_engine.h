@@ -28,6 +28,7 @@ class ByteTokenizer final : public engine::Tokenizer {
   int32_t vocab_size() const override { return 257; }
   std::optional<int32_t> bos_id() const override { return 256; }
   std::vector<int32_t> eos_ids() const override { return {}; }
+  std::vector<std::pair<std::string, std::string>> named_tokens() const override { return {}; }
   std::vector<int32_t> Encode(std::string_view text, bool add_special_tokens) const override {
     std::vector<int32_t> ids;
     if (add_special_tokens) ids.push_back(256);

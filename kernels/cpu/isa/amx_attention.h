@@ -19,8 +19,6 @@ static_assert(kMaxStripRows == kAmxRows);
 inline constexpr int kBF16StripRows = kAmxRows;
 // Key blocks, or vectors of 16 output channels, whose sums are held together.
 inline constexpr int kAmxSums = 4;
-// A tile of keys holds this many channels.
-inline constexpr int64_t kAmxChannels = kAmxRowBytes / 2;
 
 struct AmxBF16Kv : BF16Kv {
   typedef uint16_t Operand;
@@ -46,20 +44,6 @@ HYDRANT_INLINE void AmxMultiply(const void* a, int64_t a_stride, const uint8_t* 
   _tile_dpbf16ps(3, 4, 5);
 }
 
-// The same for the last channels of a head, which fill only a part of their registers.
-HYDRANT_INLINE void AmxMultiplyRest(const void* a, int64_t a_stride, const uint8_t* const* b,
-                                    int64_t b_stride) {
-  _tile_loadd(6, a, a_stride);
-  _tile_loadd(7, b[0], b_stride);
-  _tile_dpbf16ps(0, 6, 7);
-  _tile_loadd(7, b[1], b_stride);
-  _tile_dpbf16ps(1, 6, 7);
-  _tile_loadd(7, b[2], b_stride);
-  _tile_dpbf16ps(2, 6, 7);
-  _tile_loadd(7, b[3], b_stride);
-  _tile_dpbf16ps(3, 6, 7);
-}
-
 HYDRANT_INLINE void AmxZeroSums() {
   _tile_zero(0);
   _tile_zero(1);
@@ -82,23 +66,17 @@ HYDRANT_INLINE void PrefetchLines(const uint8_t* from, int64_t bytes) {
 // Unscaled scores of all slots into args.probabilities, past the last block up to a multiple of
 // kAmxSums blocks.
 static void AmxScores(const StripArgs& args, int64_t blocks) {
-  const int64_t pairs = (args.head_dim + 1) / 2;
-  const int64_t rest = pairs % kAmxRows;
-  const int64_t padded = (args.head_dim + kAmxChannels - 1) / kAmxChannels * kAmxChannels;
+  const int64_t padded = PadHeadDim(args.head_dim);
   auto* queries = reinterpret_cast<uint16_t*>(args.query_scratch);
-  for (int r = 0; r < args.count; ++r) {
-    for (int64_t d = 0; d < args.head_dim; d += kLanes) {
-      const int64_t left = args.head_dim - d;
-      StoreBF16(queries + r * padded + d,
-                LoadUpTo(args.query[r] + d, left < kLanes ? left : kLanes));
-    }
-  }
+  PrepareQueries<AmxBF16Kv>(args, padded, queries);
+  // The most pairs of channels that a register holds and that go evenly into a head.
+  const int64_t pairs = (args.head_dim + 1) / 2;
+  int64_t step = pairs < kAmxRows ? pairs : kAmxRows;
+  while (pairs % step != 0) --step;
   AmxShapes shapes;
-  for (int i = 0; i < 6; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
-  if (rest > 0) {
-    shapes.Set(6, kAmxRows, rest * 4);
-    shapes.Set(7, rest, kAmxRowBytes);
-  }
+  for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  shapes.Set(4, kAmxRows, step * 4);
+  shapes.Set(5, step, kAmxRowBytes);
   shapes.Load();
   for (int64_t b = 0; b < blocks; b += kAmxSums) {
     const uint8_t* keys[kAmxSums];
@@ -111,12 +89,10 @@ static void AmxScores(const StripArgs& args, int64_t blocks) {
       }
     }
     AmxZeroSums();
-    int64_t pair = 0;
-    for (; pair + kAmxRows <= pairs; pair += kAmxRows) {
+    for (int64_t pair = 0; pair < pairs; pair += step) {
       AmxMultiply(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
-      for (const uint8_t*& key : keys) key += kAmxRows * kAmxRowBytes;
+      for (const uint8_t*& key : keys) key += step * kAmxRowBytes;
     }
-    if (rest > 0) AmxMultiplyRest(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
     AmxStoreSums(args.probabilities + b * kSlots, args.stride);
   }
   _tile_release();
@@ -151,13 +127,12 @@ static void AmxAttendValues(const StripArgs& args) {
   };
   // Nothing past the end is multiplied, not even by 0, since it could be anything.
   auto* last = reinterpret_cast<uint16_t*>(args.query_scratch);
+  const int64_t held = end - (blocks - 1) * kSlots;
   __builtin_memset(last, 0, kPairs * stride);
-  __builtin_memcpy(last, values_of(blocks - 1), (end - 1) % kSlots / 2 * stride);
-  const auto* odd = reinterpret_cast<const uint16_t*>(values_of(blocks - 1));
-  const int64_t pair = (end - 1) % kSlots / 2 * padded;
-  for (int64_t d = 0; d < padded; ++d) {
-    last[2 * (pair + d)] = odd[2 * (pair + d)];
-    if (end % 2 == 0) last[2 * (pair + d) + 1] = odd[2 * (pair + d) + 1];
+  __builtin_memcpy(last, values_of(blocks - 1), (held + 1) / 2 * stride);
+  if (held % 2 != 0) {
+    uint16_t* pair = last + (held - 1) * padded;
+    for (int64_t d = 0; d < padded; ++d) pair[2 * d + 1] = 0;
   }
 
   AmxShapes shapes;
@@ -183,14 +158,8 @@ static void AmxAttendValues(const StripArgs& args) {
     }
     AmxStoreSums(sums[0], kAmxSums * kLanes);
     for (int r = 0; r < args.count; ++r) {
-      for (int64_t at = column; at < args.head_dim && at < column + kAmxSums * kLanes;
-           at += kLanes) {
-        const F16 v = LoadF(sums[r] + (at - column)) * SetF(args.inverse_sum[r]);
-        if (at + kLanes <= args.head_dim) {
-          StoreF(args.out[r] + at, v);
-        } else {
-          StorePartial(args.out[r] + at, v, args.head_dim - at);
-        }
+      for (int j = 0; j < kAmxSums && column + j * kLanes < args.head_dim; ++j) {
+        StoreOutput(args, r, column + j * kLanes, LoadF(sums[r] + j * kLanes));
       }
     }
   }

@@ -20,7 +20,8 @@ class alignas(64) AmxShapes {
     row_bytes_[tile] = static_cast<uint16_t>(row_bytes);
   }
   void Load() const {
-    // g++ tells its optimiser of the first eight bytes only that the next line reads.
+    // g++ tells its optimiser of the first eight bytes only that the next line reads, and nothing
+    // of what _tile_loadd reads: so what the tiles are loaded from is written before this, too.
     asm volatile("" : : "r"(this) : "memory");
     _tile_loadconfig(this);
   }

@@ -205,6 +205,16 @@ static __attribute__((noinline)) void AttendKeysRows(StripArgs& args) {
   for (int r = 0; r < kRows; ++r) Exponentials<Kv>(args, r, largest[r]);
 }
 
+// 16 outputs of row r from `column` on, of the weighted sums of values.
+HYDRANT_INLINE void StoreOutput(const StripArgs& args, int r, int64_t column, F16 sum) {
+  const F16 v = sum * SetF(args.inverse_sum[r]);
+  if (column + kLanes <= args.head_dim) {
+    StoreF(args.out[r] + column, v);
+  } else {
+    StorePartial(args.out[r] + column, v, args.head_dim - column);
+  }
+}
+
 // kVectors * 16 outputs from `column` on.
 template <typename Kv, int kRows, int kVectors>
 static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args, int64_t column) {
@@ -264,13 +274,7 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
   }
   HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
     HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-      const int64_t at = column + n * kLanes;
-      const F16 v = sum[r][n] * SetF(args.inverse_sum[r]);
-      if (at + kLanes <= args.head_dim) {
-        StoreF(args.out[r] + at, v);
-      } else {
-        StorePartial(args.out[r] + at, v, args.head_dim - at);
-      }
+      StoreOutput(args, r, column + n * kLanes, sum[r][n]);
     }
   }
 }

@@ -65,8 +65,8 @@ struct StripArgs {
   const int32_t* positions;
   int32_t first_visible[kMaxStripRows];
   bool keep_probabilities;  // AddScores follows
-  // Scratch, 64-byte aligned: [kMaxStripRows][stride] of f32, the same of bf16 or f32, and
-  // [kMaxStripRows][head_dim rounded up to 16] f32.
+  // Scratch, 64-byte aligned, for as many rows as the table's highest strip: [rows][stride] of f32,
+  // the same of bf16 or f32, and [rows][head_dim rounded up to 16] f32.
   int64_t stride;  // a multiple of 64, at least the largest limit
   float* probabilities;
   void* narrow;
