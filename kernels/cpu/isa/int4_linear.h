@@ -10,6 +10,15 @@
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
+// What a group adds to y. dot: of its levels and activations; x_scales: the activations' scale, and
+// what lies at kInt4XSumAt.
+HYDRANT_INLINE F16 AddGroup(I16 dot, const void* x_scales, F16 scale, F16 zero, F16 y) {
+  static_assert(kInt4XSumAt == kInt4XScaleAt + sizeof(float));
+  const auto* values = static_cast<const LooseFloat*>(x_scales);
+  y = FusedMultiplyAdd(BroadcastF(values) * scale, ToFloat(dot), y);
+  return FusedMultiplyAdd(zero, BroadcastF(values + 1), y);
+}
+
 struct Int4Step {
 #if defined(__AVX512F__)
   static constexpr int kMaxRows = 6;
@@ -46,11 +55,8 @@ struct Int4Step {
         const F16 scale = LoadFiniteF16(tile + kInt4ScalesAt);
         const F16 zero = LoadFiniteF16(tile + kInt4ZerosAt);
         HYDRANT_UNROLL for (int m = 0; m < kRows; ++m) {
-          const uint8_t* group = x + m * args.x_stride;
-          const F16 x_scale = AsF(BroadcastWord(group + kInt4XScaleAt));
-          const F16 x_sum = AsF(BroadcastWord(group + kInt4XSumAt));
-          y[m][n] = FusedMultiplyAdd(x_scale * scale, ToFloat(LevelSum(sum[m])), y[m][n]);
-          y[m][n] = FusedMultiplyAdd(zero, x_sum, y[m][n]);
+          const uint8_t* x_scales = x + m * args.x_stride + kInt4XScaleAt;
+          y[m][n] = AddGroup(LevelSum(sum[m]), x_scales, scale, zero, y[m][n]);
         }
       }
     }
@@ -62,18 +68,37 @@ struct Int4Step {
   }
 };
 
+// One group: QuantizeInt8Row for a length known beforehand, which takes half the time.
+HYDRANT_INLINE void QuantizeXGroup(F16 first, F16 last, uint8_t* to) {
+  static_assert(kInt4Group == 2 * kLanes);
+  const float absmax = ReduceMax(Max(Abs(last), Max(Abs(first), ZeroF())));
+  float scale = 0.0f, scaled = 0.0f;
+  if (absmax >= kSmallestInt8AbsMax) {
+    const F16 inverse = SetF(127.0f / absmax);
+    const I16 a = QuantizeLanes(first, inverse), b = QuantizeLanes(last, inverse);
+    StoreI8(reinterpret_cast<int8_t*>(to), a);
+    StoreI8(reinterpret_cast<int8_t*>(to) + kLanes, b);
+    scale = absmax / 127.0f;
+    // Small integers: their sum is exact in f32, too.
+    scaled = scale * ReduceAdd(ToFloat(a + b));
+  } else {
+    __builtin_memset(to, 0, kInt4Group);
+  }
+  __builtin_memcpy(to + kInt4XScaleAt, &scale, sizeof(scale));
+  __builtin_memcpy(to + kInt4XSumAt, &scaled, sizeof(scaled));
+}
+
 // See KernelTable::quantize_groups.
 static void QuantizeXGroups(const float* x, int64_t cols, void* out) {
   uint8_t* to = static_cast<uint8_t*>(out);
-  for (int64_t k = 0; k < cols; k += kInt4Group, to += kInt4XBytes) {
-    const int64_t count = cols - k < kInt4Group ? cols - k : kInt4Group;
-    int32_t sum;
+  int64_t k = 0;
+  for (; k + kInt4Group <= cols; k += kInt4Group, to += kInt4XBytes) {
+    QuantizeXGroup(LoadF(x + k), LoadF(x + k + kLanes), to);
+  }
+  if (k < cols) {
     float padded[kInt4Group] = {};
-    __builtin_memcpy(padded, x + k, count * sizeof(float));
-    const float scale = QuantizeInt8Row(padded, kInt4Group, reinterpret_cast<int8_t*>(to), &sum);
-    const float scaled = scale * static_cast<float>(sum);
-    __builtin_memcpy(to + kInt4XScaleAt, &scale, sizeof(scale));
-    __builtin_memcpy(to + kInt4XSumAt, &scaled, sizeof(scaled));
+    __builtin_memcpy(padded, x + k, (cols - k) * sizeof(float));
+    QuantizeXGroup(LoadF(padded), LoadF(padded + kLanes), to);
   }
 }
 

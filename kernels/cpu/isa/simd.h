@@ -43,6 +43,7 @@ typedef int32_t LoosePartI __attribute__((vector_size(kPartBytes), aligned(1), m
 typedef int8_t LooseI8 __attribute__((vector_size(kPartLanes), aligned(1), may_alias));
 typedef uint16_t LooseU16 __attribute__((vector_size(2 * kPartLanes), aligned(1), may_alias));
 typedef uint32_t LooseWord __attribute__((aligned(1), may_alias));
+typedef float LooseFloat __attribute__((aligned(1), may_alias));
 
 struct F16 {
   PartF part[kParts];
@@ -95,6 +96,10 @@ HYDRANT_INLINE void StoreI(void* to, I16 v) {
 }
 HYDRANT_INLINE I16 BroadcastWord(const void* from) {
   return SetI(static_cast<int32_t>(*static_cast<const LooseWord*>(from)));
+}
+
+HYDRANT_INLINE F16 BroadcastF(const void* from) {
+  return SetF(*static_cast<const LooseFloat*>(from));
 }
 
 #define HYDRANT_BINARY(type, op)                          \
