@@ -186,15 +186,17 @@ void StepLoop::ExpireDeadlines() {
 
 void StepLoop::Step() {
   const Clock::time_point start = Clock::now();
-  const scheduler::SchedulerOutput& output = scheduler_.Schedule();
+  const scheduler::SchedulerOutput& output = scheduler_.Schedule(cost_.DecodeWorth());
   // Whatever waits fits an empty pool, so something always runs.
   HYDRANT_CHECK(!output.empty());
   step_ = StepStats{};
+  int32_t decodes = 0;
   step_.batch_size = static_cast<int32_t>(output.scheduled.size());
   step_.num_tokens = output.num_tokens;
   step_.preemptions = static_cast<int32_t>(output.preempted.size());
   for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
     if (AsActive(scheduled.sequence).in_prompt()) step_.prefill_tokens += scheduled.num_tokens;
+    if (scheduled.num_tokens == 1 && scheduled.samples) ++decodes;
   }
   PublishLoad();
   Admit(output);
@@ -214,6 +216,7 @@ void StepLoop::Step() {
     observer_.OnEviction({request.applied.eviction.policy, tokens, freed});
   });
   step_.seconds = Seconds(Clock::now() - start);
+  cost_.Observe(decodes, step_.num_tokens - decodes, step_.seconds);
   {
     std::lock_guard lock(mutex_);
     load_.last_step_unix_ms = UnixMilliseconds();

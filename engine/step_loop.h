@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
 #include "engine/model_runner.h"
+#include "engine/step_cost.h"
 #include "scheduler/scheduler.h"
 
 namespace hydrant::engine {
@@ -97,6 +98,7 @@ class StepLoop {
   std::vector<Ended> ended_;
   std::vector<float> logits_copy_;
   StepStats step_;
+  StepCost cost_;
   int32_t taken_ = 0;  // from the inbox since the gauges were published
 
   mutable std::mutex mutex_;

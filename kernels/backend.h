@@ -113,7 +113,7 @@ struct Matrix {
 enum class Activation { kSilu, kGelu, kGeluTanh, kRelu };
 
 // Rotary embedding. Pairs are (i, i + rotary_dim / 2), as in Hugging Face's rotate_half; the first
-// rotary_dim of each head rotate. inv_freq already holds the scaling of Llama 3 or linear.
+// rotary_dim of each head rotate. inv_freq already holds the scaling (linear, Llama 3, YaRN).
 struct RopeParams {
   int32_t rotary_dim = 0;
   std::vector<float> inv_freq;    // [rotary_dim / 2]

@@ -12,12 +12,16 @@ namespace {
 // run is read faster. Not all at once, since most replies end before max_tokens.
 constexpr int32_t kDecodeExtent = 4;
 
+// The fewest prompt tokens of a step that has any: below it the step costs no less.
+constexpr int32_t kMinPromptRows = 16;
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), allocator_(options.num_blocks) {
   HYDRANT_CHECK(options_.max_num_seqs >= 1);
   HYDRANT_CHECK(options_.max_batched_tokens >= options_.max_num_seqs);
+  HYDRANT_CHECK(options_.per_chunk_tokens >= 1);
   running_.reserve(options_.max_num_seqs);
   output_.scheduled.reserve(options_.max_num_seqs);
   output_.preempted.reserve(options_.max_num_seqs);
@@ -30,8 +34,8 @@ int64_t Scheduler::PeakBlocks(const Request& request, int32_t computed) const {
   if (left <= 0) return BlocksFor(decode);
   int64_t prefill = request.prompt_tokens;
   if (request.prefill_eviction == PrefillEviction::kPerChunk) {
-    const int64_t chunk = std::min<int64_t>(left, options_.max_batched_tokens);
-    prefill = std::min(prefill, *request.budget + chunk);
+    const int64_t span = std::min<int64_t>(left, options_.per_chunk_tokens);
+    prefill = std::min(prefill, *request.budget + span);
   }
   return BlocksFor(std::max(prefill, decode));
 }
@@ -64,12 +68,41 @@ void Scheduler::Add(Sequence* sequence) {
   HYDRANT_CHECK(waiting_.insert(sequence).second);
 }
 
-const SchedulerOutput& Scheduler::Schedule() {
+int64_t Scheduler::BlocksToAdmit(const Sequence& sequence) const {
+  return sequence.bounded() ? PeakBlocks(sequence.request, 0) : BlocksFor(sequence.num_tokens);
+}
+
+int32_t Scheduler::CountPrompts() const {
+  const auto decoding = [](const Sequence* s) {
+    return s->in_decode() && s->num_pending_tokens() == 1;
+  };
+  int32_t prompts = num_running() -
+                    static_cast<int32_t>(std::count_if(running_.begin(), running_.end(), decoding));
+  int32_t seats = options_.max_num_seqs - num_running();
+  int64_t available = Available() - unbounded_running_;
+  for (const Sequence* sequence : waiting_) {
+    available -= BlocksToAdmit(*sequence);
+    if (available < 0 || seats-- == 0) break;
+    ++prompts;
+  }
+  return prompts;
+}
+
+int32_t Scheduler::PromptRows(int32_t decode_worth) const {
+  const int32_t room = options_.max_batched_tokens - output_.num_tokens;
+  if (output_.num_tokens == 0 || decode_worth == kUnlimited) return room;
+  const double prompts_per_decode = static_cast<double>(CountPrompts()) / output_.num_tokens;
+  const double rows = kPromptShare * decode_worth * std::max(1.0, prompts_per_decode);
+  return static_cast<int32_t>(std::clamp<double>(rows, std::min(kMinPromptRows, room), room));
+}
+
+const SchedulerOutput& Scheduler::Schedule(int32_t decode_worth) {
   output_.scheduled.clear();
   output_.preempted.clear();
   output_.admitted.clear();
   output_.num_tokens = 0;
   ScheduleDecodes();
+  max_rows_ = output_.num_tokens + PromptRows(decode_worth);
   SchedulePrefills();
   Admit();
   return output_;
@@ -89,21 +122,18 @@ void Scheduler::ScheduleDecodes() {
 
 void Scheduler::SchedulePrefills() {
   for (Sequence* sequence : running_) {
-    const int32_t room = options_.max_batched_tokens - output_.num_tokens;
-    const int32_t pending = sequence->num_pending_tokens();
-    if (room == 0) return;
-    if (sequence->in_decode() && pending == 1) continue;
-    Append(sequence, std::min(pending, room));
+    if (output_.num_tokens == max_rows_) return;
+    if (sequence->in_decode() && sequence->num_pending_tokens() == 1) continue;
+    AppendChunk(sequence);
   }
 }
 
 void Scheduler::Admit() {
   while (!waiting_.empty() && num_running() < options_.max_num_seqs &&
-         output_.num_tokens < options_.max_batched_tokens) {
+         output_.num_tokens < max_rows_) {
     Sequence* sequence = *waiting_.begin();
     const Request& request = sequence->request;
-    const int64_t needed =
-        sequence->bounded() ? PeakBlocks(request, 0) : BlocksFor(sequence->num_tokens);
+    const int64_t needed = BlocksToAdmit(*sequence);
     if (needed + unbounded_running_ > Available()) return;
 
     waiting_.erase(waiting_.begin());
@@ -123,9 +153,17 @@ void Scheduler::Admit() {
       allocator_.Allocate(blocks, &sequence->blocks);
     }
     output_.admitted.push_back(sequence);
-    Append(sequence, std::min(sequence->num_pending_tokens(),
-                              options_.max_batched_tokens - output_.num_tokens));
+    AppendChunk(sequence);
   }
+}
+
+void Scheduler::AppendChunk(Sequence* sequence) {
+  int32_t tokens = std::min(sequence->num_pending_tokens(), max_rows_ - output_.num_tokens);
+  if (sequence->request.prefill_eviction == PrefillEviction::kPerChunk && !sequence->in_decode()) {
+    const int32_t span = options_.per_chunk_tokens;
+    tokens = std::min(tokens, span - sequence->num_computed_tokens % span);
+  }
+  Append(sequence, tokens);
 }
 
 void Scheduler::Append(Sequence* sequence, int32_t num_tokens) {
@@ -134,7 +172,15 @@ void Scheduler::Append(Sequence* sequence, int32_t num_tokens) {
   HYDRANT_CHECK(num_tokens >= 1);
   HYDRANT_CHECK(BlocksFor(int64_t{sequence->num_slots} + num_tokens) <=
                 static_cast<int32_t>(sequence->blocks.size()));
-  output_.scheduled.push_back({sequence, num_tokens, num_tokens == sequence->num_pending_tokens()});
+  const Request& request = sequence->request;
+  const int32_t computed = sequence->num_computed_tokens + num_tokens;
+  const bool ends_span = request.prefill_eviction == PrefillEviction::kPerChunk &&
+                         computed % options_.per_chunk_tokens == 0;
+  output_.scheduled.push_back({.sequence = sequence,
+                               .num_tokens = num_tokens,
+                               .samples = num_tokens == sequence->num_pending_tokens(),
+                               .compacts = computed == request.prompt_tokens ||
+                                           (computed < request.prompt_tokens && ends_span)});
   output_.num_tokens += num_tokens;
 }
 

@@ -2,6 +2,7 @@
 # Installs what the tests need, builds with warnings as errors, and runs every test:
 #   1. all of it, with the server, against a real model over real sockets (preset ci)
 #   2. kernels, scheduler and engine once more without gRPC, under ASan and UBSan
+#   3. the fuzzers of everything that parses foreign bytes, for a short while each
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -45,5 +46,10 @@ cmake --build build/asan-core
 step "their tests"
 # One at a time: their threads spin at barriers, and sanitized they are slow enough.
 ctest --test-dir build/asan-core --output-on-failure --no-tests=error || failed=1
+
+step "fuzzers"
+cmake --preset fuzz
+cmake --build --preset fuzz
+ctest --preset fuzz --no-tests=error --parallel "$jobs" || failed=1
 
 [[ -z $failed ]]

@@ -205,7 +205,8 @@ Value ReverseFilter(Interpreter& interpreter, const Value& value, const Argument
   if (!value.is(Value::kString)) return Value::Generator(std::move(items));
   std::string text;
   for (const Value& item : items) text += item.text();
-  return interpreter.MakeString(std::move(text));
+  const Value reversed = interpreter.MakeString(std::move(text));
+  return value.is_markup() ? reversed.AsMarkup() : reversed;
 }
 
 Value JoinFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {

@@ -128,9 +128,33 @@ absl::StatusOr<kernels::MatrixSource> WeightLoader::Table(const std::string& nam
   return kernels::MatrixSource{rows, cols, std::move(view->read_row)};
 }
 
+namespace {
+
+// The share of its own frequency that dimension pair `i` keeps under YaRN (arXiv 2309.00071): all
+// of it where it turns more than beta_fast times within the original context, none below beta_slow.
+double YarnShare(const RopeConfig& config, int32_t rotary_dim, int i) {
+  const auto turns_at = [&](double turns) {
+    return rotary_dim *
+           std::log(config.original_max_position_embeddings / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(config.theta));
+  };
+  double low = turns_at(config.beta_fast), high = turns_at(config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, rotary_dim - 1.0);
+  if (low == high) high += 0.001;
+  return 1 - std::clamp((i - low) / (high - low), 0.0, 1.0);
+}
+
+}  // namespace
+
 kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
   kernels::RopeParams rope;
   rope.rotary_dim = rotary_dim;
+  rope.attention_factor = static_cast<float>(config.attention_factor);
   const double pi2 = 2.0 * std::numbers::pi;
   for (int i = 0; i < rotary_dim / 2; ++i) {
     double freq = 1.0 / std::pow(config.theta, 2.0 * i / rotary_dim);
@@ -153,6 +177,11 @@ kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
               (config.high_freq_factor - config.low_freq_factor);
           freq = (1.0 - smooth) * freq / config.factor + smooth * freq;
         }
+        break;
+      }
+      case RopeScaling::kYarn: {
+        const double share = YarnShare(config, rotary_dim, i);
+        freq = (1.0 - share) * freq / config.factor + share * freq;
         break;
       }
     }

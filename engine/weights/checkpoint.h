@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/models/model_config.h"
+#include "engine/weights/chat_templates.h"
 #include "kernels/quantization.h"
 
 namespace hydrant::engine {
@@ -71,8 +72,9 @@ class Checkpoint {
   // What the file calls its kind of tokenizer, for `inspect`, whether we can load it or not:
   // "gpt2, pre-tokenizer smollm" in GGUF; "BPE, byte-level" by tokenizer.json. Empty: it says none.
   virtual absl::StatusOr<std::string> TokenizerKind() const = 0;
-  // Jinja source of the chat template; nullopt when the checkpoint has none.
-  virtual const std::optional<std::string>& chat_template() const = 0;
+  virtual const ChatTemplates& chat_templates() const = 0;
+  // Jinja source of the template of plain conversations; nullptr when the checkpoint has none.
+  const std::string* chat_template() const;
 
   virtual bool Has(std::string_view name) const = 0;
   // NOT_FOUND naming the tensor; INVALID_ARGUMENT when its shape is not [rows, cols] (a vector:

@@ -1,9 +1,9 @@
 // The kernels of one instruction set; compiled once for each (see CMakeLists.txt).
 
 #include "kernels/cpu/isa/amx_attention.h"
-#include "kernels/cpu/isa/amx_int4.h"
 #include "kernels/cpu/isa/amx_int8.h"
 #include "kernels/cpu/isa/attention.h"
+#include "kernels/cpu/isa/int4_linear.h"
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/linear.h"
 #include "kernels/cpu/isa/quantize.h"
@@ -29,7 +29,7 @@ const KernelTable kTable = {
     .linear_f32 = RunTiles<F32Step>,
     .linear_bf16 = RunTiles<BF16Step>,
     .linear_int8 = RunInt8,
-    .linear_int4 = RunInt4,
+    .linear_int4 = RunTiles<Int4Step>,
     .attend_keys = {AttendKeys<F32Kv>, kAttendKeysBF16, AttendKeys<Int8Kv>,
                     AttendKeys<GroupedKv<6, 4>>, AttendKeys<GroupedKv<4, 2>>},
     .attend_values = {AttendValues<F32Kv>, kAttendValuesBF16, AttendValues<Int8Kv>,
