@@ -65,7 +65,17 @@ absl::Status Scheduler::CheckFits(const Request& request) const {
 
 void Scheduler::Add(Sequence* sequence) {
   HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting && sequence->blocks.empty());
+  Enqueue(sequence);
+}
+
+void Scheduler::Enqueue(Sequence* sequence) {
   HYDRANT_CHECK(waiting_.insert(sequence).second);
+  waiting_tokens_ += sequence->num_pending_tokens();
+}
+
+void Scheduler::Dequeue(Sequence* sequence) {
+  HYDRANT_CHECK(waiting_.erase(sequence) == 1);
+  waiting_tokens_ -= sequence->num_pending_tokens();
 }
 
 int64_t Scheduler::BlocksToAdmit(const Sequence& sequence) const {
@@ -136,7 +146,7 @@ void Scheduler::Admit() {
     const int64_t needed = BlocksToAdmit(*sequence);
     if (needed + unbounded_running_ > Available()) return;
 
-    waiting_.erase(waiting_.begin());
+    Dequeue(sequence);
     running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, ServedBefore()),
                     sequence);
     sequence->status = SequenceStatus::kRunning;
@@ -211,7 +221,7 @@ void Scheduler::PreemptLastUnbounded() {
   sequence->status = SequenceStatus::kWaiting;
   sequence->num_computed_tokens = 0;
   ++sequence->preemptions;
-  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  Enqueue(sequence);
   output_.preempted.push_back(sequence);
 }
 
@@ -258,7 +268,7 @@ void Scheduler::Evicted(Sequence* sequence) {
 }
 
 void Scheduler::Finish(Sequence* sequence) {
-  if (sequence->status == SequenceStatus::kWaiting) waiting_.erase(sequence);
+  if (sequence->status == SequenceStatus::kWaiting) Dequeue(sequence);
   if (sequence->status == SequenceStatus::kRunning) Remove(sequence);
   sequence->status = SequenceStatus::kFinished;
 }
@@ -289,10 +299,13 @@ void Scheduler::CheckInvariants() const {
   HYDRANT_CHECK(unbounded_running == unbounded_running_ && Available() >= 0);
   HYDRANT_CHECK(num_running() <= options_.max_num_seqs);
   HYDRANT_CHECK(std::is_sorted(running_.begin(), running_.end(), ServedBefore()));
+  int64_t waiting_tokens = 0;
   for (const Sequence* sequence : waiting_) {
+    waiting_tokens += sequence->num_pending_tokens();
     HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting);
     HYDRANT_CHECK(sequence->blocks.empty() && sequence->num_slots == 0);
   }
+  HYDRANT_CHECK(waiting_tokens == waiting_tokens_);
 }
 
 }  // namespace hydrant::scheduler

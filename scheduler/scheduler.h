@@ -106,6 +106,8 @@ class Scheduler {
   void Finish(Sequence* sequence);
 
   int32_t num_waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  // Tokens that those which wait have to compute.
+  int64_t waiting_tokens() const { return waiting_tokens_; }
   int32_t num_running() const { return static_cast<int32_t>(running_.size()); }
   const BlockAllocator& blocks() const { return allocator_; }
   // Aborts unless free + held = total, no block is held twice, and every running sequence's blocks
@@ -123,6 +125,8 @@ class Scheduler {
     }
   };
 
+  void Enqueue(Sequence* sequence);
+  void Dequeue(Sequence* sequence);
   // Blocks a bounded request holds at the most from here on, `computed` of its tokens being done.
   int64_t PeakBlocks(const Request& request, int32_t computed) const;
   // Blocks that are neither reserved by a bounded sequence nor held by an unbounded one.
@@ -150,6 +154,7 @@ class Scheduler {
   SchedulerOptions options_;
   BlockAllocator allocator_;
   std::set<Sequence*, ServedBefore> waiting_;
+  int64_t waiting_tokens_ = 0;      // sum of their num_pending_tokens
   std::vector<Sequence*> running_;  // sorted by ServedBefore
   int32_t reserved_ = 0;            // sum of the running bounded sequences' reserved_blocks
   int32_t unbounded_held_ = 0;      // sum of the running unbounded sequences' blocks

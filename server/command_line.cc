@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/byte_size.h"
 
@@ -93,18 +94,28 @@ void AddConfigFile(CLI::App& app) {
   app.config_formatter(std::make_shared<ConfigFile>(app));
 }
 
-std::string DescribeFlags(const CLI::App& app) {
-  std::string text;
+std::vector<FlagSetting> EffectiveFlags(const CLI::App& app) {
+  std::vector<FlagSetting> flags;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_lnames().empty() || option->get_lnames()[0] == "help") continue;
     const std::string& name = option->get_lnames()[0];
     if (option->count() > 0) {
-      absl::StrAppend(&text, "  --", name, "=", CLI::detail::join(option->results(), ","), "\n");
+      flags.push_back({name, CLI::detail::join(option->results(), ","), false});
     } else if (!option->get_default_str().empty() && !IsExcludedByParsed(*option)) {
-      absl::StrAppend(&text, "  --", name, "=", option->get_default_str(), "  (default)\n");
+      flags.push_back({name, option->get_default_str(), true});
     }
   }
-  return text;
+  return flags;
+}
+
+CLI::Validator NumberIn(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= low && value <= high) return std::string();
+        return absl::StrCat("'", text, "' is not a number from ", low, " to ", high);
+      },
+      absl::StrCat("in [", low, " - ", high, "]"));
 }
 
 CLI::Option* AddByteSize(CLI::App& app, const std::string& name, int64_t& target,

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/error_status.h"
-#include "server/generate_stream.h"
 #include "server/proto_conversion.h"
 
 namespace hydrant::server {
@@ -50,7 +50,11 @@ std::optional<std::chrono::steady_clock::time_point> Deadline(
 
 }  // namespace
 
-GenerationService::GenerationService(Metrics& metrics) : metrics_(metrics) {}
+GenerationService::GenerationService(Metrics& metrics, const GenerationOptions& options)
+    : metrics_(metrics),
+      tenants_(options.tenants),
+      stream_context_{writer_, metrics, options.log, options.log_prompts,
+                      options.stream_buffer_bytes} {}
 
 void GenerationService::SetEngine(std::shared_ptr<engine::Engine> engine) {
   std::lock_guard lock(mutex_);
@@ -63,6 +67,32 @@ absl::StatusOr<std::shared_ptr<engine::Engine>> GenerationService::LoadedEngine(
   return WithReason(absl::UnavailableError("the model is loading"), "LOADING");
 }
 
+absl::StatusOr<std::unique_ptr<Tenants::Lease>> GenerationService::EnterTenant(
+    const grpc::CallbackServerContext& context) {
+  const std::string& key = tenants_.options().metadata_key;
+  if (key.empty()) return nullptr;
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(key);
+  auto lease =
+      tenants_.Enter(it == metadata.end() ? std::string_view()
+                                          : std::string_view(it->second.data(), it->second.size()));
+  if (!lease.ok()) metrics_.OnRejected(absl::AsciiStrToLower(ReasonOf(lease.status())));
+  return lease;
+}
+
+absl::StatusOr<std::shared_ptr<engine::Engine>> GenerationService::EngineWithRoom() {
+  auto engine = LoadedEngine();
+  if (!engine.ok()) {
+    metrics_.OnRejected("loading");
+    return engine;
+  }
+  if (absl::Status status = (*engine)->CheckRoom(); !status.ok()) {
+    metrics_.OnRejected(absl::IsUnavailable(status) ? "draining" : "queue_full");
+    return status;
+  }
+  return engine;
+}
+
 void GenerationService::Run(size_t request_bytes, std::function<void()> task) {
   if (request_bytes < kLongTextBytes) {
     task();
@@ -73,14 +103,15 @@ void GenerationService::Run(size_t request_bytes, std::function<void()> task) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes) {
-  GenerateStream* stream = GenerateStream::Create(writer_, metrics_, Deadline(*context));
-  Run(bytes->Length(), [this, stream, bytes] {
-    auto engine = LoadedEngine();
-    if (!engine.ok()) {
-      metrics_.OnRejected("loading");
-      stream->Refuse(engine.status());
-      return;
-    }
+  auto lease = EnterTenant(*context);
+  GenerateStream* stream = GenerateStream::Create(stream_context_, *context, Deadline(*context),
+                                                  lease.ok() ? *std::move(lease) : nullptr);
+  auto engine = lease.ok() ? EngineWithRoom() : lease.status();
+  if (!engine.ok()) {
+    stream->Refuse(engine.status());
+    return stream;
+  }
+  Run(bytes->Length(), [this, stream, bytes, engine = *std::move(engine)] {
     auto message = Parse<v1::GenerateRequest>(*bytes);
     auto request = message.ok() ? FromProto(*std::move(message))
                                 : absl::StatusOr<engine::GenerateRequest>(message.status());
@@ -91,7 +122,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     }
     // The id has to be known before the engine tells it: a client may leave at once.
     if (request->request_id.empty()) request->request_id = engine::NewRequestId();
-    stream->Submit(*std::move(engine), *std::move(request));
+    stream->Submit(engine, *std::move(request));
   });
   return stream;
 }

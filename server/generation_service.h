@@ -13,7 +13,10 @@
 #include "engine/engine.h"
 #include "hydrant/v1/generation.grpc.pb.h"
 #include "server/executor.h"
+#include "server/generate_stream.h"
+#include "server/generation_options.h"
 #include "server/metrics.h"
+#include "server/tenants.h"
 
 namespace hydrant::server {
 
@@ -26,7 +29,7 @@ using RawGenerationService = v1::Generation::WithRawCallbackMethod_Generate<
 
 class GenerationService final : public RawGenerationService {
  public:
-  explicit GenerationService(Metrics& metrics);
+  GenerationService(Metrics& metrics, const GenerationOptions& options);
 
   // Until then every method answers UNAVAILABLE.
   void SetEngine(std::shared_ptr<engine::Engine> engine);
@@ -52,6 +55,12 @@ class GenerationService final : public RawGenerationService {
  private:
   absl::StatusOr<std::shared_ptr<engine::Engine>> LoadedEngine();
 
+  // The call's place among its tenant's; null where there are no tenants.
+  absl::StatusOr<std::unique_ptr<Tenants::Lease>> EnterTenant(
+      const grpc::CallbackServerContext& context);
+  // What can be refused before a request is parsed. Counts it.
+  absl::StatusOr<std::shared_ptr<engine::Engine>> EngineWithRoom();
+
   // Runs `task` here when the request is small, else on the executor for long texts.
   void Run(size_t request_bytes, std::function<void()> task);
 
@@ -62,10 +71,12 @@ class GenerationService final : public RawGenerationService {
                                   Method method);
 
   Metrics& metrics_;
+  Tenants tenants_;
   std::mutex mutex_;
   std::shared_ptr<engine::Engine> engine_;
   Executor writer_{1};
   Executor long_texts_{1};
+  const StreamContext stream_context_;
 };
 
 }  // namespace hydrant::server

@@ -61,7 +61,7 @@ const char* PolicyName(EvictionPolicyKind policy) {
 // Thirds of the model: early layers look elsewhere than late ones.
 constexpr std::array<const char*, 3> kLayerGroups = {"first", "middle", "last"};
 
-// vLLM's values; deadline is ours.
+// vLLM's values; deadline and queue_timeout are ours.
 const char* OutcomeName(RequestOutcome outcome) {
   switch (outcome) {
     case RequestOutcome::kStop:
@@ -72,6 +72,8 @@ const char* OutcomeName(RequestOutcome outcome) {
       return "abort";
     case RequestOutcome::kDeadline:
       return "deadline";
+    case RequestOutcome::kQueueTimeout:
+      return "queue_timeout";
     case RequestOutcome::kError:
       return "error";
   }
@@ -200,6 +202,8 @@ std::vector<prometheus::MetricFamily> Metrics::Series::Collect() const {
   };
   gauge("num_requests_running", "Requests in the batch.", load.running);
   gauge("num_requests_waiting", "Requests in the queue.", load.waiting);
+  gauge("num_tokens_waiting", "Prompt tokens of the requests in the queue.",
+        static_cast<double>(load.waiting_tokens));
   gauge("kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1.",
         load.kv_blocks_total > 0 ? static_cast<double>(used) / load.kv_blocks_total : 0);
   gauges("kv_blocks", "KV blocks by state; their sum is the pool.",
@@ -225,7 +229,7 @@ Metrics::Metrics(std::string model_name, MetricNames names)
   // Known label values exist from the start, so that rates can be taken of them.
   for (RequestOutcome outcome :
        {RequestOutcome::kStop, RequestOutcome::kLength, RequestOutcome::kCancelled,
-        RequestOutcome::kDeadline, RequestOutcome::kError}) {
+        RequestOutcome::kDeadline, RequestOutcome::kQueueTimeout, RequestOutcome::kError}) {
     series_->request_success.Add({{"finished_reason", OutcomeName(outcome)}});
   }
   for (EvictionPolicyKind policy :
@@ -233,8 +237,9 @@ Metrics::Metrics(std::string model_name, MetricNames names)
     series_->evicted_tokens.Add({{"policy", PolicyName(policy)}});
     for (size_t group = 0; group < kLayerGroups.size(); ++group) series_->Recall(policy, group);
   }
-  for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
-                             "duplicate_id", "unknown_model", "unimplemented"}) {
+  for (const char* reason :
+       {"queue_full", "invalid_argument", "draining", "loading", "duplicate_id", "unknown_model",
+        "unimplemented", "deadline", "tenant_requests", "tenant_tokens", "unauthenticated"}) {
     series_->rejected.Add({{"reason", reason}});
   }
 }

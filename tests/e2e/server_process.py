@@ -66,13 +66,15 @@ class Metrics:
 
 
 class Server:
-    def __init__(self, model, *flags, wait=True):
+    def __init__(self, model, *flags, wait=True, prefix=()):
+        """`prefix`: a command that becomes the server, such as setpriv."""
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
         self._terminated = False
         self._log = tempfile.NamedTemporaryFile("w+", prefix="hydrant-", suffix=".log")
         self.process = subprocess.Popen(
             [
+                *prefix,
                 BINARY,
                 "serve",
                 f"--model={model}",
