@@ -3,15 +3,25 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 
 namespace hydrant::engine {
 
+WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint, kernels::Backend& backend,
+                           kernels::WeightDType dtype)
+    : checkpoint_(checkpoint), backend_(backend), dtype_(dtype) {
+  for (const weights::TensorView& view : checkpoint.Tensors()) {
+    quantised_ = quantised_ || !view.is_float();
+  }
+}
+
 absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& parts, int64_t cols,
-                                                 bool bias_expected) {
+                                                 bool bias_expected, LinearRole role) {
   struct Stacked {
     int64_t first_row;
     const LinearPart* part;
@@ -41,22 +51,44 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
   source.cols = cols;
   // A weight that is no number would be lost in quantising, and the model would talk nonsense.
   std::atomic<const Stacked*> broken = nullptr;
+  const auto stacked_at = [&](int64_t row) {
+    return &*std::prev(
+        std::upper_bound(stack.begin(), stack.end(), row,
+                         [](int64_t r, const Stacked& stacked) { return r < stacked.first_row; }));
+  };
   source.read_row = [&](int64_t row, float* out) {
-    auto it = std::upper_bound(stack.begin(), stack.end(), row,
-                               [](int64_t r, const Stacked& s) { return r < s.first_row; });
-    --it;
-    it->view.read_row(it->part->FileRow(row - it->first_row), out);
+    const Stacked* stacked = stacked_at(row);
+    stacked->view.read_row(stacked->part->FileRow(row - stacked->first_row), out);
     float zero = 0;
     for (int64_t i = 0; i < cols; ++i) zero += out[i] * 0.0f;
-    if (zero != 0.0f) broken = &*it;  // NaN and infinity times 0 are NaN
+    if (zero != 0.0f) broken = stacked;  // NaN and infinity times 0 are NaN
   };
+  kernels::WeightDType dtype = dtype_;
+  if (dtype == kernels::WeightDType::kInt4) {
+    const bool in_groups = std::all_of(stack.begin(), stack.end(), [](const Stacked& stacked) {
+      return stacked.view.read_groups != nullptr;
+    });
+    if (in_groups) {
+      source.read_groups = [&](int64_t row, uint8_t* levels, kernels::Int4Range* ranges) {
+        const Stacked* stacked = stacked_at(row);
+        stacked->view.read_groups(stacked->part->FileRow(row - stacked->first_row), levels, ranges);
+        for (int64_t i = 0; i < kernels::Int4Groups(cols); ++i) {
+          if (!kernels::IsFiniteF16(ranges[i].scale) || !kernels::IsFiniteF16(ranges[i].zero)) {
+            broken = stacked;
+          }
+        }
+      };
+    } else if (quantised_ || role == LinearRole::kHead) {
+      dtype = kernels::WeightDType::kInt8;
+    }
+  }
   LinearLayer layer;
-  auto packed = backend_.Pack(source, dtype_);
-  if (!packed.ok()) return packed.status();
+  auto packed = backend_.Pack(source, dtype);
   if (const Stacked* stacked = broken) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor \"", stacked->view.file_name, "\" holds a NaN or an infinity"));
   }
+  if (!packed.ok()) return packed.status();
   layer.weight = *std::move(packed);
   packed_bytes_ += layer.weight->bytes();
   if (!bias.empty()) {

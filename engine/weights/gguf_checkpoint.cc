@@ -66,6 +66,7 @@ absl::Status AddTensors(const GgufFamily& family, const GgufFile& file,
     stored.data = tensor.data;
     stored.row_bytes = stored.cols / type->block_size * type->block_bytes;
     stored.dequantize = type->dequantize;
+    stored.read_groups = type->read_groups;
     stored.order = name->order;
     stored.head_dim = contents->config.head_dim;
     if (absl::Status status = contents->tensors.Add(std::move(stored)); !status.ok()) {
