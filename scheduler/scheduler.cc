@@ -100,9 +100,8 @@ int32_t Scheduler::CountPrompts() const {
 
 int32_t Scheduler::PromptRows(int32_t decode_worth) const {
   const int32_t room = options_.max_batched_tokens - output_.num_tokens;
-  if (output_.num_tokens == 0 || decode_worth == kUnlimited) return room;
-  const double prompts_per_decode = static_cast<double>(CountPrompts()) / output_.num_tokens;
-  const double rows = kPromptShare * decode_worth * std::max(1.0, prompts_per_decode);
+  if (decode_worth == kUnlimited || kCrowd * CountPrompts() >= output_.num_tokens) return room;
+  const double rows = kPromptShare * decode_worth;
   return static_cast<int32_t>(std::clamp<double>(rows, std::min(kMinPromptRows, room), room));
 }
 

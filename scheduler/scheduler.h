@@ -12,9 +12,10 @@
 // - Decode tokens of running sequences first, one each, then prefill chunks of running sequences,
 //   then admission, until max_batched_tokens. Never more than max_num_seqs running. Within each of
 //   the three: by priority (higher first), then arrival.
-// - Beside decodes, prompts get no more tokens than keep the others' pace: at least as many as take
-//   the time of kPromptShare decode steps, and in proportion to how many prompts there are for each
-//   sequence that decodes (a crowd of prompts is not held up by a single reader).
+// - Beside many decodes, a few prompts get no more tokens than keep the others' pace: as many as take
+//   the time of kPromptShare decode steps. Where there is a prompt for every kCrowd sequences that
+//   decode, or more, they get all there is: small chunks cost more a token, and more requests would
+//   wait for that than for the prompts.
 // - A preempted sequence keeps its arrival and so returns to its place. Admission stops at the
 //   first that does not fit (no overtaking, so nothing starves).
 // - A bounded request (request.budget set) reserves its peak at admission: max(prompt blocks until
@@ -77,6 +78,7 @@ class Scheduler {
  public:
   static constexpr int32_t kUnlimited = std::numeric_limits<int32_t>::max();
   static constexpr double kPromptShare = 1.5;
+  static constexpr int32_t kCrowd = 4;
 
   explicit Scheduler(const SchedulerOptions& options);
 

@@ -230,25 +230,24 @@ TEST(AdmitTest, PerChunkCompactsAtMultiplesOfItsSpan) {
 
 TEST(PaceTest, APromptBesideDecodesGetsTheTimeOfOneAndAHalfOfTheirSteps) {
   Driver d(Options(100, 8, 64));
-  for (int i = 0; i < 4; ++i) d.Add(1, 100);
-  EXPECT_EQ(d.Step(10).num_tokens, 4) << "nothing decodes: no limit";
+  for (int i = 0; i < 5; ++i) d.Add(1, 100);
+  EXPECT_EQ(d.Step(10).num_tokens, 5) << "nothing decodes: no limit";
   d.Add(200, 1);
-  EXPECT_EQ(d.Step(20).num_tokens, 4 + 30);
-  EXPECT_EQ(d.Step(1).num_tokens, 4 + 16) << "never so little that a step is not worth it";
+  EXPECT_EQ(d.Step(20).num_tokens, 5 + 30);
+  EXPECT_EQ(d.Step(1).num_tokens, 5 + 16) << "never so little that a step is not worth it";
   EXPECT_EQ(d.Step(1000).num_tokens, 64);
   EXPECT_EQ(d.Step().num_tokens, 64);
 }
 
-TEST(PaceTest, ManyPromptsAreNotHeldUpByOneReader) {
-  Driver d(Options(100, 8, 500));
-  d.Add(1, 100);
+TEST(PaceTest, ACrowdOfPromptsIsNotHeldUp) {
+  Driver d(Options(100, 16, 500));
+  for (int i = 0; i < 9; ++i) d.Add(1, 100);
   d.Step(10);
-  for (int i = 0; i < 5; ++i) d.Add(40, 2);
-  // 5 prompts for 1 that decodes: 5 times the share, whether they run or wait.
-  EXPECT_EQ(d.Step(10).num_tokens, 1 + 75);
-  EXPECT_EQ(d.scheduler.num_waiting(), 3);
-  d.Add(40, 2, std::nullopt, -1);
-  EXPECT_EQ(d.Step(10).num_tokens, 2 + 37) << "now 2 decode and 5 are prompts";
+  d.Add(60, 1);
+  d.Add(60, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 9 + 30) << "2 of 11";
+  d.Add(60, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 9 + 30 + 60 + 60) << "3 of 12, whether they run or wait";
 }
 
 TEST(AdmitTest, LeavesRunningUnboundedSequencesABlockEach) {
