@@ -98,11 +98,24 @@ int32_t Scheduler::CountPrompts() const {
   return prompts;
 }
 
-int32_t Scheduler::PromptRows(int32_t decode_worth) const {
+int32_t Scheduler::LongPromptRows(int32_t decode_worth) const {
   const int32_t room = options_.max_batched_tokens - output_.num_tokens;
   if (decode_worth == kUnlimited || kCrowd * CountPrompts() >= output_.num_tokens) return room;
   const double rows = kPromptShare * decode_worth;
   return static_cast<int32_t>(std::clamp<double>(rows, std::min(kMinPromptRows, room), room));
+}
+
+int32_t Scheduler::ChunkRows(const Sequence& sequence) const {
+  // Each pass of a running sequence is preceded by a token that it sampled.
+  HYDRANT_CHECK(sequence.num_pending_tokens() >= 1);
+  int32_t rows =
+      std::min(sequence.num_pending_tokens(), options_.max_batched_tokens - output_.num_tokens);
+  if (IsLong(sequence)) rows = std::min(rows, long_rows_);
+  if (sequence.request.prefill_eviction == PrefillEviction::kPerChunk && !sequence.in_decode()) {
+    const int32_t span = options_.per_chunk_tokens;
+    rows = std::min(rows, span - sequence.num_computed_tokens % span);
+  }
+  return rows;
 }
 
 const SchedulerOutput& Scheduler::Schedule(int32_t decode_worth) {
@@ -111,7 +124,7 @@ const SchedulerOutput& Scheduler::Schedule(int32_t decode_worth) {
   output_.admitted.clear();
   output_.num_tokens = 0;
   ScheduleDecodes();
-  max_rows_ = output_.num_tokens + PromptRows(decode_worth);
+  long_rows_ = LongPromptRows(decode_worth);
   SchedulePrefills();
   Admit();
   return output_;
@@ -131,16 +144,16 @@ void Scheduler::ScheduleDecodes() {
 
 void Scheduler::SchedulePrefills() {
   for (Sequence* sequence : running_) {
-    if (output_.num_tokens == max_rows_) return;
     if (sequence->in_decode() && sequence->num_pending_tokens() == 1) continue;
-    AppendChunk(sequence);
+    if (const int32_t rows = ChunkRows(*sequence); rows > 0) AppendChunk(sequence, rows);
   }
 }
 
 void Scheduler::Admit() {
-  while (!waiting_.empty() && num_running() < options_.max_num_seqs &&
-         output_.num_tokens < max_rows_) {
+  while (!waiting_.empty() && num_running() < options_.max_num_seqs) {
     Sequence* sequence = *waiting_.begin();
+    const int32_t rows = ChunkRows(*sequence);
+    if (rows == 0) return;
     const Request& request = sequence->request;
     const int64_t needed = BlocksToAdmit(*sequence);
     if (needed + unbounded_running_ > Available()) return;
@@ -162,23 +175,17 @@ void Scheduler::Admit() {
       allocator_.Allocate(blocks, &sequence->blocks);
     }
     output_.admitted.push_back(sequence);
-    AppendChunk(sequence);
+    AppendChunk(sequence, rows);
   }
 }
 
-void Scheduler::AppendChunk(Sequence* sequence) {
-  int32_t tokens = std::min(sequence->num_pending_tokens(), max_rows_ - output_.num_tokens);
-  if (sequence->request.prefill_eviction == PrefillEviction::kPerChunk && !sequence->in_decode()) {
-    const int32_t span = options_.per_chunk_tokens;
-    tokens = std::min(tokens, span - sequence->num_computed_tokens % span);
-  }
-  Append(sequence, tokens);
+void Scheduler::AppendChunk(Sequence* sequence, int32_t rows) {
+  if (IsLong(*sequence)) long_rows_ -= rows;
+  Append(sequence, rows);
 }
 
 void Scheduler::Append(Sequence* sequence, int32_t num_tokens) {
-  // Each pass of a running sequence is preceded by a token that it sampled; what it holds was
-  // compacted or evicted as its policy says. Then its blocks suffice.
-  HYDRANT_CHECK(num_tokens >= 1);
+  // What it holds was compacted or evicted as its policy says. Then its blocks suffice.
   HYDRANT_CHECK(BlocksFor(int64_t{sequence->num_slots} + num_tokens) <=
                 static_cast<int32_t>(sequence->blocks.size()));
   const Request& request = sequence->request;

@@ -12,10 +12,11 @@
 // - Decode tokens of running sequences first, one each, then prefill chunks of running sequences,
 //   then admission, until max_batched_tokens. Never more than max_num_seqs running. Within each of
 //   the three: by priority (higher first), then arrival.
-// - Beside many decodes, a few prompts get no more tokens than keep the others' pace: as many as take
-//   the time of kPromptShare decode steps. Where there is a prompt for every kCrowd sequences that
-//   decode, or more, they get all there is: small chunks cost more a token, and more requests would
-//   wait for that than for the prompts.
+// - A long prompt, one of more than max_batched_tokens, must not hold up those who decode: beside
+//   them long prompts get together as many tokens as take the time of kPromptShare decode steps,
+//   and shorter ones may have the rest of the step. Small chunks cost more a token, so shorter
+//   prompts are not cut for it, nor are long ones where there is a prompt for every kCrowd
+//   sequences that decode: more requests would wait for that than for the prompts.
 // - A preempted sequence keeps its arrival and so returns to its place. Admission stops at the
 //   first that does not fit (no overtaking, so nothing starves).
 // - A bounded request (request.budget set) reserves its peak at admission: max(prompt blocks until
@@ -62,7 +63,7 @@ struct ScheduledSequence {
   int32_t num_tokens = 0;  // rows of this step: 1 in decode, a chunk in prefill
   bool samples = false;    // the last row is the newest token: its logits give the next one
   bool compacts = false;   // if it holds more than its budget then: the prompt, or a span of it
-                          // under kPerChunk, is computed
+                           // under kPerChunk, is computed
 };
 
 struct SchedulerOutput {
@@ -138,15 +139,20 @@ class Scheduler {
   int64_t BlocksToAdmit(const Sequence& sequence) const;
   // Prompts that are running or could be admitted now.
   int32_t CountPrompts() const;
-  // Rows of prompts that this step may have beside its decodes.
-  int32_t PromptRows(int32_t decode_worth) const;
+  // Rows that long prompts may have in this step beside its decodes.
+  int32_t LongPromptRows(int32_t decode_worth) const;
+  bool IsLong(const Sequence& sequence) const {
+    return sequence.num_tokens > options_.max_batched_tokens;
+  }
+  // Rows that `sequence`, which is not in steady decode, may have in this step.
+  int32_t ChunkRows(const Sequence& sequence) const;
 
   void ScheduleDecodes();
   void SchedulePrefills();
   void Admit();
   void Append(Sequence* sequence, int32_t num_tokens);
-  // A chunk of its pending tokens, as long as max_rows_ allows.
-  void AppendChunk(Sequence* sequence);
+  // A chunk of its pending tokens, of ChunkRows.
+  void AppendChunk(Sequence* sequence, int32_t rows);
   // Makes room for one more slot; false when `sequence` itself had to be preempted for it.
   bool GrowForDecode(Sequence* sequence);
   void PreemptLastUnbounded();
@@ -161,7 +167,7 @@ class Scheduler {
   int32_t reserved_ = 0;            // sum of the running bounded sequences' reserved_blocks
   int32_t unbounded_held_ = 0;      // sum of the running unbounded sequences' blocks
   int32_t unbounded_running_ = 0;
-  int32_t max_rows_ = 0;  // of this step
+  int32_t long_rows_ = 0;  // left to long prompts in this step
   SchedulerOutput output_;
 };
 

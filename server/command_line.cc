@@ -157,7 +157,7 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
            options.weight_dtype = weight_dtypes.at(name);
          },
          "Numeric path of the weights; f32 is exact; int4 keeps what a 4-bit file has, and is "
-         "faster than int8 for one to four streams, slower for many streams and long prompts")
+         "faster than int8 for one stream, slower for many streams and long prompts")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}))
       ->default_str("auto");
   std::map<std::string, kernels::KvDType> kv_dtypes;

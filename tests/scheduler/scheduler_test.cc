@@ -240,14 +240,26 @@ TEST(PaceTest, APromptBesideDecodesGetsTheTimeOfOneAndAHalfOfTheirSteps) {
 }
 
 TEST(PaceTest, ACrowdOfPromptsIsNotHeldUp) {
-  Driver d(Options(100, 16, 500));
+  Driver d(Options(100, 16, 64));
   for (int i = 0; i < 9; ++i) d.Add(1, 100);
   d.Step(10);
-  d.Add(60, 1);
-  d.Add(60, 1);
+  d.Add(120, 1);
+  d.Add(120, 1);
   EXPECT_EQ(d.Step(20).num_tokens, 9 + 30) << "2 of 11";
-  d.Add(60, 1);
-  EXPECT_EQ(d.Step(20).num_tokens, 9 + 30 + 60 + 60) << "3 of 12, whether they run or wait";
+  d.Add(120, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 64) << "3 of 12, whether they run or wait";
+}
+
+TEST(PaceTest, ShortPromptsAreNotCutAndPassALongOneThatRuns) {
+  Driver d(Options(100, 32, 64));
+  for (int i = 0; i < 20; ++i) d.Add(1, 100);
+  d.Step(10);
+  const Sequence* first = d.Add(200, 1);
+  d.Step(10);
+  const Sequence* next = d.Add(25, 2);
+  d.Step(10);
+  EXPECT_EQ(first->num_computed_tokens, 2 * 16);
+  EXPECT_TRUE(next->in_decode());
 }
 
 TEST(AdmitTest, LeavesRunningUnboundedSequencesABlockEach) {
