@@ -79,21 +79,23 @@ def test_a_chat_by_way_of_the_gateway_is_the_servers_own_answer(workers, gateway
 
 
 def test_a_chat_is_streamed(workers, gateway):
+    # Long enough that it cannot all be there before the first of it is sent.
+    tokens = 400
     chunks = list(
         gateway.stream_chat(
             MODEL,
             QUESTION,
-            max_tokens=24,
+            max_tokens=tokens,
             temperature=0,
             stream_options={"include_usage": True},
         )
     )
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
     pieces = [choice["delta"].get("content") or "" for choice in choices]
-    assert "".join(pieces) == own_answer(workers[0]).text
+    assert "".join(pieces) == own_answer(workers[0], max_tokens=tokens).text
     assert sum(piece != "" for piece in pieces) > 1
     assert choices[-1]["finish_reason"] == "length"
-    assert chunks[-1]["usage"]["completion_tokens"] == 24
+    assert chunks[-1]["usage"]["completion_tokens"] == tokens
 
 
 def test_a_stop_string_ends_an_answer_before_it(workers, gateway):
@@ -174,11 +176,12 @@ def prompt_ids(worker):
 
 def test_streamed_tokens_are_new_ones_and_the_end_has_them_all(workers, engine):
     ids = prompt_ids(workers[0])
-    own = own_answer(workers[0])
+    tokens = 400
+    own = own_answer(workers[0], max_tokens=tokens)
     request = {
         "request_id": "fleet",
         "tokenized": {"input_ids": ids},
-        "sampling_params": {"temperature": 0, "max_tokens": 24},
+        "sampling_params": {"temperature": 0, "max_tokens": tokens},
     }
     *chunks, last = list(engine.call("Generate", stream=True, **request))
     assert len(chunks) > 1
@@ -191,7 +194,7 @@ def test_streamed_tokens_are_new_ones_and_the_end_has_them_all(workers, engine):
     whole = complete(engine, **request)
     assert whole == last.complete
     assert (whole.finish_reason, whole.prompt_tokens) == ("length", len(ids))
-    assert (whole.completion_tokens, whole.cached_tokens) == (24, 0)
+    assert (whole.completion_tokens, whole.cached_tokens) == (tokens, 0)
 
 
 def test_logprobs_are_the_servers_own(workers, engine):
