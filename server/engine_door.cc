@@ -29,10 +29,11 @@ std::optional<std::chrono::steady_clock::time_point> Deadline(
 }  // namespace
 
 EngineDoor::EngineDoor(Metrics& metrics, const GenerationOptions& options,
-                       int64_t max_metadata_bytes)
+                       int64_t max_metadata_bytes, std::shared_ptr<AuthTokens> tokens)
     : metrics_(metrics),
       tenants_(options.tenants),
       max_metadata_bytes_(max_metadata_bytes),
+      tokens_(std::move(tokens)),
       stream_context_{writer_, metrics, options.log_requests ? options.log : nullptr,
                       options.log_prompts, options.stream_buffer_bytes} {}
 
@@ -60,15 +61,20 @@ absl::Status EngineDoor::CheckMetadata(const grpc::CallbackServerContext& contex
       "METADATA_TOO_LONG");
 }
 
-absl::StatusOr<std::unique_ptr<Tenants::Lease>> EngineDoor::EnterTenant(
-    const grpc::CallbackServerContext& context) {
+std::string EngineDoor::TenantOf(const grpc::CallbackServerContext& context) const {
   const std::string& key = tenants_.options().metadata_key;
-  if (key.empty()) return nullptr;
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(key);
-  auto lease =
-      tenants_.Enter(it == metadata.end() ? std::string_view()
-                                          : std::string_view(it->second.data(), it->second.size()));
+  if (it == metadata.end()) return "";
+  const std::string_view value(it->second.data(), it->second.size());
+  if (key != kAuthorization) return std::string(value);
+  return tokens_->NameOf(value).value_or("");
+}
+
+absl::StatusOr<std::unique_ptr<Tenants::Lease>> EngineDoor::EnterTenant(
+    const grpc::CallbackServerContext& context) {
+  if (tenants_.options().metadata_key.empty()) return nullptr;
+  auto lease = tenants_.Enter(TenantOf(context));
   if (!lease.ok()) metrics_.OnRejected(absl::AsciiStrToLower(ReasonOf(lease.status())));
   return lease;
 }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@
 #include "server/generation_options.h"
 #include "server/metrics.h"
 #include "server/response_encoder.h"
+#include "server/security/auth_tokens.h"
 #include "server/tenants.h"
 #include "server/wire_message.h"
 
@@ -31,7 +33,9 @@ namespace hydrant::server {
 class EngineDoor {
  public:
   // A call whose headers are longer than `max_metadata_bytes`, as HTTP/2 counts them, is refused.
-  EngineDoor(Metrics& metrics, const GenerationOptions& options, int64_t max_metadata_bytes);
+  // `tokens`: those that calls were let in by, or null.
+  EngineDoor(Metrics& metrics, const GenerationOptions& options, int64_t max_metadata_bytes,
+             std::shared_ptr<AuthTokens> tokens);
 
   void SetEngine(std::shared_ptr<engine::Engine> engine);
   // UNAVAILABLE until then.
@@ -56,6 +60,8 @@ class EngineDoor {
  private:
   // INVALID_ARGUMENT for headers that are too long.
   absl::Status CheckMetadata(const grpc::CallbackServerContext& context) const;
+  // The call's tenant. The secret of a token is not its holder's name: the tokens tell that.
+  std::string TenantOf(const grpc::CallbackServerContext& context) const;
   // The call's place among its tenant's; null where there are no tenants.
   absl::StatusOr<std::unique_ptr<Tenants::Lease>> EnterTenant(
       const grpc::CallbackServerContext& context);
@@ -68,6 +74,7 @@ class EngineDoor {
   Metrics& metrics_;
   Tenants tenants_;
   const int64_t max_metadata_bytes_;
+  const std::shared_ptr<AuthTokens> tokens_;
   std::mutex mutex_;
   std::shared_ptr<engine::Engine> engine_;
   Executor writer_{1};

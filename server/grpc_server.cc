@@ -57,8 +57,8 @@ void SetLimits(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
 
 struct GrpcServer::Impl {
   Impl(Metrics& metrics, const GenerationOptions& generation_options,
-       const GrpcServerOptions& options)
-      : door(metrics, generation_options, options.max_metadata_bytes) {}
+       const GrpcServerOptions& options, std::shared_ptr<AuthTokens> tokens)
+      : door(metrics, generation_options, options.max_metadata_bytes, std::move(tokens)) {}
   ~Impl() {
     if (port) port->Stop();
   }
@@ -79,12 +79,18 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const std::string&
                                                               const GenerationOptions& generation,
                                                               const GrpcServerOptions& options) {
   const Log log = generation.log != nullptr ? *generation.log : Log();
-  auto credentials = MakeServerCredentials(options, address, log,
+  std::shared_ptr<AuthTokens> tokens;
+  if (!options.auth_tokens.empty()) {
+    auto opened = AuthTokens::Open(options.auth_tokens, log);
+    if (!opened.ok()) return opened.status();
+    tokens = *std::move(opened);
+  }
+  auto credentials = MakeServerCredentials(options, address, tokens,
                                            [&metrics] { metrics.OnRejected("unauthenticated"); });
   if (!credentials.ok()) return credentials.status();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer);
-  server->impl_ = std::make_unique<Impl>(metrics, generation, options);
+  server->impl_ = std::make_unique<Impl>(metrics, generation, options, std::move(tokens));
   Impl& impl = *server->impl_;
 
   grpc::ServerBuilder builder;

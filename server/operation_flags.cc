@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/command_line.h"
+#include "server/security/auth_tokens.h"
 
 namespace hydrant::server {
 namespace {
@@ -67,7 +68,7 @@ void AddQueueFlags(CLI::App& app, engine::EngineOptions& options) {
 void AddTenantFlags(CLI::App& app, TenantOptions& tenants) {
   app.add_option("--tenant_metadata_key", tenants.metadata_key,
                  "The call's metadata that names its tenant, such as x-tenant; the limits below "
-                 "are each tenant's")
+                 "are each tenant's. authorization: the tenant is the name of the call's token")
       ->transform(CLI::Validator(CheckMetadataKey, ""))
       ->type_name("KEY");
   app.add_option("--tenant_max_requests", tenants.max_requests,
@@ -84,7 +85,12 @@ void AddTenantFlags(CLI::App& app, TenantOptions& tenants) {
       ->capture_default_str();
 }
 
-void CheckTenantFlags(const TenantOptions& tenants) {
+void CheckTenantFlags(const TenantOptions& tenants, bool has_tokens) {
+  // Their secrets must not stand in logs as names.
+  if (tenants.metadata_key == kAuthorization && !has_tokens) {
+    throw CLI::ValidationError("--tenant_metadata_key",
+                               "authorization names tenants only with --auth_tokens");
+  }
   if (tenants.metadata_key.empty() && (tenants.max_requests > 0 || tenants.tokens_per_second > 0)) {
     throw CLI::ValidationError("--tenant_metadata_key",
                                "limits for each tenant need the key that names it");

@@ -17,7 +17,7 @@ void AddQueueFlags(CLI::App& app, engine::EngineOptions& options);
 
 void AddTenantFlags(CLI::App& app, TenantOptions& tenants);
 // Throws CLI::ValidationError when they do not go together.
-void CheckTenantFlags(const TenantOptions& tenants);
+void CheckTenantFlags(const TenantOptions& tenants, bool has_tokens);
 
 // Throws CLI::ValidationError when it is too small to be of use.
 void CheckStreamBuffer(const GenerationOptions& options);

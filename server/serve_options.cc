@@ -124,7 +124,7 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
   app.callback([&options] {
     CheckLimits(options.grpc);
     CheckBudgetLimits(options.engine.eviction);
-    CheckTenantFlags(options.generation.tenants);
+    CheckTenantFlags(options.generation.tenants, !options.grpc.auth_tokens.empty());
     CheckStreamBuffer(options.generation);
     if (options.engine.audit_rate > 0 && options.engine.audit_bytes == 0) {
       throw CLI::ValidationError("--audit_rate", "audits need memory, and --audit_bytes is 0");

@@ -17,7 +17,7 @@ grpc::Status AuthDoor::Process(const InputMetadata& metadata, grpc::AuthContext*
     const auto path = metadata.find(":path");
     if (path != metadata.end() && path->second.starts_with(kHealth)) return grpc::Status::OK;
   }
-  const auto [first, end] = metadata.equal_range("authorization");
+  const auto [first, end] = metadata.equal_range(kAuthorization);
   const char* message = "authorization: the token is not known here";
   if (first == end) {
     message = "authorization: missing; this server takes \"Bearer <token>\"";

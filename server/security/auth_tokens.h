@@ -27,6 +27,9 @@
 
 namespace hydrant::server {
 
+// The header, as gRPC names it.
+inline constexpr char kAuthorization[] = "authorization";
+
 // All methods may be called from any thread.
 class AuthTokens {
  public:

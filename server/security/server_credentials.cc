@@ -31,8 +31,8 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files) {
 
 // Without TLS. What is insecure to gRPC takes no door.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PlainCredentials(
-    const GrpcServerOptions& options, const std::string& address) {
-  if (options.auth_tokens.empty()) return grpc::InsecureServerCredentials();
+    bool has_tokens, const std::string& address) {
+  if (!has_tokens) return grpc::InsecureServerCredentials();
   if (const auto local = LocalConnectTypeOf(address)) {
     return grpc::experimental::LocalServerCredentials(*local);
   }
@@ -45,22 +45,20 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PlainCredentials(
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const GrpcServerOptions& options, const std::string& address, const Log& log,
-    std::function<void()> on_unauthenticated) {
+    const GrpcServerOptions& options, const std::string& address,
+    std::shared_ptr<AuthTokens> tokens, std::function<void()> on_unauthenticated) {
   std::shared_ptr<grpc::ServerCredentials> credentials;
   if (options.tls.given()) {
     if (absl::Status status = CheckTlsFiles(options.tls); !status.ok()) return status;
     credentials = TlsCredentials(options.tls);
   } else {
-    auto plain = PlainCredentials(options, address);
+    auto plain = PlainCredentials(tokens != nullptr, address);
     if (!plain.ok()) return plain.status();
     credentials = *std::move(plain);
   }
-  if (options.auth_tokens.empty()) return credentials;
-  auto tokens = AuthTokens::Open(options.auth_tokens, log);
-  if (!tokens.ok()) return tokens.status();
+  if (!tokens) return credentials;
   credentials->SetAuthMetadataProcessor(std::make_shared<AuthDoor>(
-      *std::move(tokens), options.health_needs_token, std::move(on_unauthenticated)));
+      std::move(tokens), options.health_needs_token, std::move(on_unauthenticated)));
   return credentials;
 }
 

@@ -11,16 +11,17 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/log.h"
+#include "server/security/auth_tokens.h"
 #include "server/security/grpc_server_options.h"
 
 namespace hydrant::server {
 
-// For what listens on `address`. Tokens without TLS are refused but for a unix socket or a loopback
-// address: there they cannot be read on the way. `on_unauthenticated`: a call was turned away.
+// For what listens on `address`. Null tokens: everybody may call. Tokens without TLS are refused
+// but for a unix socket or a loopback address: there they cannot be read on the way.
+// `on_unauthenticated`: a call was turned away.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const GrpcServerOptions& options, const std::string& address, const Log& log,
-    std::function<void()> on_unauthenticated);
+    const GrpcServerOptions& options, const std::string& address,
+    std::shared_ptr<AuthTokens> tokens, std::function<void()> on_unauthenticated);
 
 }  // namespace hydrant::server
 

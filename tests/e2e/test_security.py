@@ -287,6 +287,36 @@ def test_tokens_without_tls_work_on_loopback_and_nowhere_else(tmp_path):
     assert "--auth_tokens needs --tls_cert" in message
 
 
+def test_a_tokens_name_is_its_tenant(tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(token_line("alice", TOKEN) + token_line("alice", "her-new-token-of-32-characters")
+                      + token_line("bob", "the-token-of-bob-of-32-characters"))  # fmt: skip
+    with SecureServer(
+        f"--auth_tokens={tokens}", "--tenant_metadata_key=authorization", "--tenant_max_requests=1",
+    ) as server:  # fmt: skip
+        def caller(token):
+            local = grpc.local_channel_credentials()
+            return Client(server.address, credentials=grpc.composite_channel_credentials(
+                local, grpc.access_token_call_credentials(token)))  # fmt: skip
+
+        alice, also_alice = caller(TOKEN), caller("her-new-token-of-32-characters")
+        bob = caller("the-token-of-bob-of-32-characters")
+        running = alice.stream(text="Hi", stopping={"max_tokens": 100_000, "ignore_eos": True},
+                               eviction={"policy": "H2O", "budget_tokens": 64})  # fmt: skip
+        next(running)
+        error = refusal(also_alice.generate, **REQUEST)
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "tenant_max_requests" in error.details()
+        assert bob.generate(**REQUEST).HasField("finished")
+        running.cancel()
+        eventually(lambda: "tenant=alice" in server.log, "the log names alice")
+        assert "tenant=bob" in server.log
+        for token in (TOKEN, "the-token-of-bob"):
+            assert token not in server.log
+        for open_client in (alice, also_alice, bob):
+            open_client.close()
+
+
 def test_bad_files_are_named_at_the_start(authority, tmp_path):
     cert, key = authority.issue("good")
     other = authority.issue("other")[1]

@@ -229,6 +229,7 @@ TEST(ServeOptionsTest, ErrorsNameTheFlag) {
       {{"--model=m", "--tenant_metadata_key=not a key"}, "--tenant_metadata_key"},
       {{"--model=m", "--tenant_metadata_key=key-bin"}, "no -bin behind"},
       {{"--model=m", "--tenant_max_requests=3"}, "--tenant_metadata_key"},
+      {{"--model=m", "--tenant_metadata_key=authorization"}, "--auth_tokens"},
       {{"--model=m", "--tenant_metadata_key=t", "--tenant_burst_tokens=3"},
        "--tenant_tokens_per_second"},
       {{"--model=m", "--stream_buffer_bytes=1KB"}, "1000 is below 64000"},
