@@ -11,13 +11,13 @@ namespace {
 // Independent accumulators: the compiler may not reorder a floating-point reduction by itself.
 constexpr size_t kLanes = 16;
 constexpr size_t kBlock = 256;
-constexpr float kNone = -std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
 float MaxLogit(std::span<const float> logits) {
   float lanes[kLanes];
-  std::fill_n(lanes, kLanes, kNone);
+  std::fill_n(lanes, kLanes, kMinusInfinity);
   size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
     for (size_t j = 0; j < kLanes; ++j) {
@@ -31,7 +31,7 @@ float MaxLogit(std::span<const float> logits) {
 
 int32_t ArgMax(std::span<const float> logits) {
   const float max = MaxLogit(logits);
-  if (max == kNone) return -1;
+  if (max == kMinusInfinity) return -1;
   size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
     int found = 0;

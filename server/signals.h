@@ -10,6 +10,9 @@
 
 namespace hydrant::server {
 
+// Exit status of a process that SIGINT ended, as shells tell it.
+inline constexpr int kInterruptedExit = 130;
+
 // Blocks both for this thread and those it starts, so make it before any other thread; ignores
 // SIGPIPE. The signals stay blocked afterwards.
 class Signals {

@@ -10,7 +10,7 @@ namespace hydrant::engine::chat {
 namespace {
 
 // Far above every template in use; the recursion ends before the stack does.
-constexpr int kMaxDepth = 100;
+constexpr int kMaxBlockDepth = 100;
 
 }  // namespace
 
@@ -124,7 +124,7 @@ std::unique_ptr<Statement> Parser::Make(Statement::Kind kind) const {
 
 Body Parser::ParseBody(std::initializer_list<std::string_view> ends) {
   Body body;
-  if (++depth_ > kMaxDepth) Fail(Peek().position, "blocks are nested too deeply");
+  if (++depth_ > kMaxBlockDepth) Fail(Peek().position, "blocks are nested too deeply");
   while (ok() && Peek().kind != Token::kEnd) {
     if (Peek().kind == Token::kText) {
       auto text = Make(Statement::kText);

@@ -8,7 +8,7 @@
 namespace hydrant::engine::chat {
 namespace {
 
-constexpr int kMaxDepth = 150;
+constexpr int kMaxExpressionDepth = 150;
 
 bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> choices) {
   for (const std::string_view choice : choices) {
@@ -27,7 +27,7 @@ ExpressionPtr Parser::Make(Expression::Kind kind, Position position) const {
 }
 
 ExpressionPtr Parser::ParseExpression(bool conditional) {
-  if (++depth_ > kMaxDepth) Fail(Peek().position, "an expression is nested too deeply");
+  if (++depth_ > kMaxExpressionDepth) Fail(Peek().position, "an expression is nested too deeply");
   ExpressionPtr expression = !ok()         ? Make(Expression::kConstant, Peek().position)
                              : conditional ? ParseConditional()
                                            : ParseOr();
@@ -134,7 +134,7 @@ ExpressionPtr Parser::ParseNot() {
   if (!AtName("not")) return ParseCompare();
   ExpressionPtr negation = Make(Expression::kNot, Peek().position);
   ++at_;
-  if (++depth_ > kMaxDepth) Fail(Peek().position, "an expression is nested too deeply");
+  if (++depth_ > kMaxExpressionDepth) Fail(Peek().position, "an expression is nested too deeply");
   negation->operands.push_back(ok() ? ParseNot() : Make(Expression::kConstant, Peek().position));
   --depth_;
   return negation;
@@ -215,7 +215,7 @@ ExpressionPtr Parser::ParseUnary(bool with_filter) {
     operand =
         Make(AtOperator("-") ? Expression::kNegative : Expression::kPositive, Peek().position);
     ++at_;
-    if (++depth_ > kMaxDepth) Fail(Peek().position, "an expression is nested too deeply");
+    if (++depth_ > kMaxExpressionDepth) Fail(Peek().position, "an expression is nested too deeply");
     operand->operands.push_back(ok() ? ParseUnary(false)
                                      : Make(Expression::kConstant, Peek().position));
     --depth_;
@@ -253,7 +253,7 @@ ExpressionPtr Parser::ParsePrimary() {
   if (AtOperator("{")) return ParseDictLiteral();
   ExpressionPtr expression = Make(Expression::kConstant, token.position);
   if (AcceptOperator("(")) {
-    if (++depth_ > kMaxDepth) Fail(token.position, "an expression is nested too deeply");
+    if (++depth_ > kMaxExpressionDepth) Fail(token.position, "an expression is nested too deeply");
     expression = ParseTuple(true, /*parenthesised=*/true, TupleEnd::kAnywhere);
     --depth_;
     ExpectOperator(")");

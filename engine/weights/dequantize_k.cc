@@ -20,7 +20,7 @@
 namespace hydrant::engine::weights {
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kSuperBlock = 256;
 
 // The scale and the minimum of group g of 8 in the 12 bytes of Q4_K and Q5_K: the low bits of the
 // first four of each are in bytes of their own, whose two high bits complete the last four.
@@ -42,7 +42,7 @@ int UnpackQ3Scale(const uint8_t* s, int g) {
 }  // namespace
 
 void DequantizeQ2K(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 84, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 84, out += kSuperBlock) {
     const uint8_t* q = in + 16;
     const float d = LoadF16(in + 80), m = LoadF16(in + 82);
     for (int g = 0; g < 16; ++g) {
@@ -59,7 +59,7 @@ void DequantizeQ2K(const uint8_t* in, int64_t n, float* __restrict out) {
 }
 
 void DequantizeQ3K(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 110, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 110, out += kSuperBlock) {
     const float d = LoadF16(in + 108);
     for (int g = 0; g < 16; ++g) {
       const uint8_t* low = in + 32 + g / 8 * 32 + g % 2 * 16;
@@ -75,7 +75,7 @@ void DequantizeQ3K(const uint8_t* in, int64_t n, float* __restrict out) {
 }
 
 void DequantizeQ4K(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 144, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 144, out += kSuperBlock) {
     const float d = LoadF16(in), m = LoadF16(in + 2);
     for (int g = 0; g < 8; ++g) {
       const ScaleAndMin packed = UnpackScaleAndMin(in + 4, g);
@@ -92,7 +92,7 @@ void DequantizeQ4K(const uint8_t* in, int64_t n, float* __restrict out) {
 
 void ReadGroupsQ4K(const uint8_t* in, int64_t n, uint8_t* __restrict levels,
                    kernels::Int4Range* ranges) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 144, levels += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 144, levels += kSuperBlock) {
     const float d = LoadF16(in), m = LoadF16(in + 2);
     for (int g = 0; g < 8; ++g, ++ranges) {
       const ScaleAndMin packed = UnpackScaleAndMin(in + 4, g);
@@ -106,7 +106,7 @@ void ReadGroupsQ4K(const uint8_t* in, int64_t n, uint8_t* __restrict levels,
 }
 
 void DequantizeQ5K(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 176, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 176, out += kSuperBlock) {
     const float d = LoadF16(in), m = LoadF16(in + 2);
     const uint8_t* high = in + 16;
     for (int g = 0; g < 8; ++g) {
@@ -124,7 +124,7 @@ void DequantizeQ5K(const uint8_t* in, int64_t n, float* __restrict out) {
 }
 
 void DequantizeQ6K(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 210, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 210, out += kSuperBlock) {
     const float d = LoadF16(in + 208);
     for (int g = 0; g < 16; ++g) {
       // A half block is four times 32 values: two of them low halves of 64 bytes, two high halves.
@@ -141,7 +141,7 @@ void DequantizeQ6K(const uint8_t* in, int64_t n, float* __restrict out) {
 }
 
 void DequantizeIq4Xs(const uint8_t* in, int64_t n, float* __restrict out) {
-  for (int64_t i = 0; i < n; i += kBlock, in += 136, out += kBlock) {
+  for (int64_t i = 0; i < n; i += kSuperBlock, in += 136, out += kSuperBlock) {
     const float d = LoadF16(in);
     const int scales_high = LoadU16(in + 2);
     for (int g = 0; g < 8; ++g) {

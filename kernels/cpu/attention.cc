@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "kernels/check.h"
+#include "kernels/cpu/round_up.h"
 #include "kernels/quantization.h"
 #include "kernels/recall.h"
 
@@ -15,8 +16,6 @@ namespace {
 // Enough strips to be worth a claim, few enough to end evenly.
 constexpr int32_t kStripsPerClaim = 4;
 constexpr int kSpinsBeforeYield = 1000;
-
-int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 // A row of scratch for `slots` probabilities: whole groups of blocks, and a cache line more, so
 // that the rows of a strip do not compete for the same lines of the cache.

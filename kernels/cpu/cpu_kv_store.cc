@@ -7,6 +7,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/cpu/isa/grouped.h"
+#include "kernels/cpu/round_up.h"
 #include "kernels/quantization.h"
 
 namespace hydrant::kernels::cpu {
@@ -21,8 +22,6 @@ namespace {
 int64_t PairedDim(const KvGeometry& geometry) {
   return geometry.dtype == KvDType::kBF16 ? (geometry.head_dim + 1) / 2 * 2 : geometry.head_dim;
 }
-
-int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 size_t StripBytes(const KvGeometry& geometry, size_t block_bytes) {
   return static_cast<size_t>(geometry.layers) * geometry.kv_heads * geometry.num_blocks *

@@ -4,6 +4,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/isa/int4_layout.h"
+#include "kernels/cpu/round_up.h"
 #include "kernels/quantization.h"
 
 namespace hydrant::kernels::cpu {
@@ -18,8 +19,6 @@ constexpr int64_t kSerialRows = 4;
 constexpr int64_t kClaimBytes = 32 * 1024;
 constexpr int64_t kClaimsPerThread = 8;
 constexpr int64_t kMinClaimRows = 96;
-
-int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 

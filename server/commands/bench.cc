@@ -32,9 +32,8 @@ namespace {
 using bench::BenchOptions;
 using bench::LoadDriver;
 
-constexpr std::chrono::milliseconds kPoll(100);
+constexpr std::chrono::milliseconds kProgressInterval(100);
 constexpr int kSloFailed = 3;
-constexpr int kInterrupted = 130;  // as shells say of a process that SIGINT ended
 
 int Fail(const absl::Status& status, int exit_code = 1) {
   std::fprintf(stderr, "hydrant bench: %s\n", std::string(status.message()).c_str());
@@ -79,7 +78,7 @@ template <typename Task>
 auto Interruptible(Signals& signals, Task task) {
   auto done = std::async(std::launch::async, std::move(task));
   while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (signals.Wait(kPoll)) std::_Exit(kInterrupted);
+    if (signals.Wait(kProgressInterval)) std::_Exit(kInterruptedExit);
   }
   return done.get();
 }
@@ -94,8 +93,8 @@ bool RunUntilSignal(LoadDriver& driver, Signals& signals,
   bool interrupted = false;
   while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     each();
-    if (!signals.Wait(kPoll)) continue;
-    if (interrupted) std::_Exit(kInterrupted);
+    if (!signals.Wait(kProgressInterval)) continue;
+    if (interrupted) std::_Exit(kInterruptedExit);
     interrupted = true;
     driver.Stop();
   }
@@ -156,7 +155,7 @@ int Bench(const Arguments& arguments) {
   auto workload = Interruptible(
       signals, [&] { return bench::MakeWorkload(options, *std::move(files), *model, client); });
   if (!workload.ok()) return Fail(workload.status());
-  if (!WarmUp(options, client, *workload->source, signals)) return kInterrupted;
+  if (!WarmUp(options, client, *workload->source, signals)) return kInterruptedExit;
 
   bench::Measurement measurement;
   measurement.address = options.address;
@@ -177,7 +176,7 @@ int Bench(const Arguments& arguments) {
   if (absl::Status status = Write(options.plot_path, bench::ReportSvg(report)); !status.ok()) {
     return Fail(status);
   }
-  if (report.run.interrupted) return kInterrupted;
+  if (report.run.interrupted) return kInterruptedExit;
   if (!report.SloMet()) return kSloFailed;
   return report.total.counts.completed > 0 ? 0 : 1;
 }

@@ -23,7 +23,6 @@ namespace hydrant::server {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll(20);
-constexpr int kInterrupted = 130;  // as shells say of a process that SIGINT ended
 
 struct GenerateOptions {
   engine::EngineOptions engine;
@@ -175,7 +174,7 @@ int Generate(const Arguments& arguments) {
       source = loading.get();
     }
     if (signalled) {
-      if (interrupted || !source) std::_Exit(kInterrupted);
+      if (interrupted || !source) std::_Exit(kInterruptedExit);
       interrupted = true;
       source->Cancel();
     } else if (source && printer.failed()) {
@@ -188,7 +187,7 @@ int Generate(const Arguments& arguments) {
   std::fprintf(stderr, "%shydrant generate: %s: %s\n", interrupted ? "\n" : "",
                absl::StatusCodeToString(status.code()).c_str(),
                std::string(status.message()).c_str());
-  return interrupted ? kInterrupted : 1;
+  return interrupted ? kInterruptedExit : 1;
 }
 
 }  // namespace hydrant::server

@@ -25,7 +25,7 @@
 namespace hydrant::server {
 namespace {
 
-constexpr std::chrono::milliseconds kPoll(100);
+constexpr std::chrono::milliseconds kWatchInterval(100);
 // For probes and gateways to see that this server is dead before it is gone.
 constexpr std::chrono::seconds kLastWords(1);
 constexpr int kStuckExit = 70;  // sysexits.h: internal software error
@@ -109,7 +109,7 @@ int Run(const ServeOptions& options, Signals& signals, const Log& log) {
                                     });
       });
   while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (signals.Wait(kPoll)) {
+    if (signals.Wait(kWatchInterval)) {
       log.Info("stopped while loading");
       std::_Exit(0);  // loading cannot be interrupted, and nothing has to be kept
     }
@@ -131,7 +131,7 @@ int Run(const ServeOptions& options, Signals& signals, const Log& log) {
     if (!watchdog.Stuck(engine->load(), Watchdog::Clock::now())) return;
     EndStuck(log, **server, *engine, options.step_timeout);
   };
-  while (!signals.Wait(kPoll)) watch();
+  while (!signals.Wait(kWatchInterval)) watch();
   const engine::LoadStats load = engine->load();
   log.Info("draining; a second signal exits at once",
            {{"running", int64_t{load.running}},
@@ -140,7 +140,7 @@ int Run(const ServeOptions& options, Signals& signals, const Log& log) {
   std::future<void> drained = std::async(
       std::launch::async, [&] { Drain(**server, *engine, *metrics, options.drain_timeout); });
   while (drained.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (const auto signal = signals.Wait(kPoll)) std::_Exit(128 + *signal);
+    if (const auto signal = signals.Wait(kWatchInterval)) std::_Exit(128 + *signal);
     watch();
   }
   log.Info("stopped");
