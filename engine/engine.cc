@@ -27,8 +27,14 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
   if (options.device == "auto" || options.device == "cpu") {
     return kernels::CreateCpuBackend({.threads = options.threads});
   }
+  if (options.device == "cuda") {
+    auto backend = kernels::CreateCudaBackend();
+    if (backend.ok()) return backend;
+    return absl::Status(backend.status().code(),
+                        absl::StrCat("device cuda: ", backend.status().message()));
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("device \"", options.device, "\" is not built in; use auto or cpu"));
+      absl::StrCat("device \"", options.device, "\" is unknown; use auto, cpu, cuda or reference"));
 }
 
 constexpr int64_t kMaxThreads = 1024;

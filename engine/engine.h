@@ -88,7 +88,7 @@ struct EvictionDefaults {
 struct EngineOptions {
   std::string model_path;                            // a .gguf file or a Hugging Face directory
   std::string model_name;                            // as clients know it; empty: from the path
-  std::string device = "auto";                       // auto, cpu, reference
+  std::string device = "auto";                       // auto (cpu), cpu, cuda, reference
   int threads = 0;                                   // 0: the cores this process may use
   std::optional<kernels::WeightDType> weight_dtype;  // unset: auto
   kernels::KvDType kv_dtype = kernels::KvDType::kBF16;

@@ -1,6 +1,6 @@
 // Backend: everything that is computed on the device, as coarse batched ops.
 //
-// kernels/reference/ is the plain scalar oracle; kernels/cpu/ (SIMD) and later kernels/cuda/ must
+// kernels/reference/ is the plain scalar oracle; kernels/cpu/ (SIMD) and kernels/cuda/ must
 // match it in tests/kernels/backend_test.cc, one parametrised suite over all of them.
 //
 // Contract of every op:
@@ -207,6 +207,10 @@ struct CpuOptions {
   std::string isa = "auto";
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+
+// UNIMPLEMENTED in a program that was built without CUDA, UNAVAILABLE where there is no driver or
+// no GPU of compute capability 8.0 or later.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend();
 
 }  // namespace hydrant::kernels
 

@@ -129,7 +129,7 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
                  "The checkpoint: a .gguf file, or a Hugging Face directory")
       ->type_name("PATH");
   app.add_option("--device", options.device, "Where it computes; reference is plain and slow")
-      ->check(CLI::IsMember({"auto", "cpu", "reference"}))
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Compute threads; 0: all cores it may use")
       ->check(CLI::NonNegativeNumber)

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/namespace.h"
+
 #ifdef __CUDACC__
 
 #define HYDRANT_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
@@ -17,11 +19,6 @@
   type* const name = reinterpret_cast<type*>(name##_bytes)
 
 #endif  // __CUDACC__
-
-// The same sources are built twice where the emulator is tested beside the real thing.
-#ifndef HYDRANT_CUDA_NAMESPACE
-#define HYDRANT_CUDA_NAMESPACE cuda
-#endif
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 

@@ -146,7 +146,8 @@ void RunBlock() {
   std::fill(m.warp_arrivals.begin(), m.warp_arrivals.end(), 0);
   ForgetSharedMemory();
   if (m.dynamic_bytes > 0) SharedArray(nullptr, m.dynamic_bytes);
-  std::vector<int> order(threads);
+  std::vector<int>& order = m.order;
+  order.resize(threads);
   std::iota(order.begin(), order.end(), 0);
   for (int i = threads - 1; i > 0; --i) std::swap(order[i], order[NextRandom() % (i + 1)]);
   for (int i = 0; i < threads; ++i) {
@@ -173,6 +174,14 @@ void RunBlock() {
   }
 }
 
+int& CheckedBlocks(const char* kernel) {
+  auto& all = TheMachine().checked_blocks;
+  for (auto& [name, count] : all) {
+    if (name == kernel) return count;
+  }
+  return all.emplace_back(kernel, 0).second;
+}
+
 }  // namespace
 
 Machine& TheMachine() {
@@ -181,6 +190,14 @@ Machine& TheMachine() {
     m->stacks = Reserve(kMaxThreads * kStackBytes, PROT_READ | PROT_WRITE);
     m->shared = Reserve(2 * kMaxSharedBytes, PROT_READ | PROT_WRITE);
     m->device = Reserve(size_t{16} << 30, PROT_NONE);
+    // Launches take no memory of the host's: tests count what the code under test takes.
+    m->fibers.reserve(kMaxThreads);
+    m->order.reserve(kMaxThreads);
+    m->warp_arrivals.reserve(kMaxThreads / kWarp);
+    m->phases.reserve(kMaxThreads / kWarp);
+    m->exchanged.reserve(kMaxThreads * 2 * kExchangeBytes);
+    m->shared_arrays.reserve(64);
+    m->checked_blocks.reserve(256);
     return m;
   }();
   return *machine;
@@ -261,20 +278,20 @@ int AtomicAdd(int* address, int value) {
 void* SharedArray(const void* tag, size_t bytes) {
   Machine& m = TheMachine();
   constexpr size_t kAlignment = 128;
-  void*& memory = m.shared_arrays[tag];
-  if (memory == nullptr) {
-    memory = reinterpret_cast<void*>(m.shared.begin + m.shared_used);
-    m.shared_used += (bytes + kAlignment - 1) / kAlignment * kAlignment + kSharedGap;
-    if (m.shared_used > m.shared.bytes) Fail("too much shared memory");
-    DeclareShared(memory, bytes);
+  for (const auto& [known, memory] : m.shared_arrays) {
+    if (known == tag) return memory;
   }
+  void* const memory = reinterpret_cast<void*>(m.shared.begin + m.shared_used);
+  m.shared_used += (bytes + kAlignment - 1) / kAlignment * kAlignment + kSharedGap;
+  if (m.shared_used > m.shared.bytes) Fail("too much shared memory");
+  m.shared_arrays.emplace_back(tag, memory);
+  DeclareShared(memory, bytes);
   return memory;
 }
 
 void* DynamicShared() {
-  Machine& m = TheMachine();
-  if (m.dynamic_bytes == 0) Fail("launched without dynamic shared memory");
-  return m.shared_arrays[nullptr];
+  if (TheMachine().dynamic_bytes == 0) Fail("launched without dynamic shared memory");
+  return SharedArray(nullptr, TheMachine().dynamic_bytes);
 }
 
 void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, KernelBody body,
@@ -303,6 +320,7 @@ void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, Ke
   m.phases.assign(threads / kWarp, 0);
   m.exchanged.resize(threads * 2 * kExchangeBytes);
 
+  int& checked = CheckedBlocks(name);
   OpenDeviceMemory(true);
   m.running = true;
   // An affine walk over all blocks: as random as is needed here, and nothing to store.
@@ -313,9 +331,11 @@ void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, Ke
     m.block_index = {static_cast<unsigned>(at % grid.x),
                      static_cast<unsigned>(at / grid.x % grid.y),
                      static_cast<unsigned>(at / grid.x / grid.y)};
+    checking = checked < kBlocksChecked || NextRandom() % kThenOneIn == 0;
+    if (checking) ++checked;
     RunBlock();
   }
-  m.running = false;
+  m.running = checking = false;
   OpenDeviceMemory(false);
 }
 

@@ -11,6 +11,9 @@
 //     barrier (and for device memory no launch) puts in order
 //   - device memory touched by host code (a segmentation fault)
 //
+// Checking accesses takes ten times as long as the kernels themselves. So each kernel has its first
+// kBlocksChecked blocks checked, and of those that follow a random one in kThenOneIn.
+//
 // What it does not show: speed, the memory model within a barrier-free stretch beyond these races,
 // register and shared memory limits, and what PTX does apart from what the twins say it does.
 //
@@ -37,6 +40,9 @@ struct Site {
 
 // The order of threads and blocks from now on. Every seed is one order.
 void SetSeed(uint64_t seed);
+
+inline constexpr int kBlocksChecked = 300;
+inline constexpr int kThenOneIn = 16;
 
 // Threads of a block may use this much stack.
 inline constexpr size_t kStackBytes = 64 * 1024;

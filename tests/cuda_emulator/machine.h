@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulator/emulator.h"
@@ -34,6 +35,9 @@ struct Range {
 // Between arrays of shared memory, and before the first.
 inline constexpr size_t kSharedGap = 128;
 
+// Whether accesses of the block that runs are checked, see emulator.h. Asked at each.
+inline bool checking = false;
+
 struct Machine {
   std::mutex mutex;
   uint64_t random = 1;
@@ -49,15 +53,17 @@ struct Machine {
   uint32_t block_serial = 0;        // counts blocks over all launches
   uint3 block_index;
 
+  std::vector<std::pair<const char*, int>> checked_blocks;  // by kernel
+
   // Its threads.
   std::vector<Fiber> fibers;
+  std::vector<int> order;
   Fiber* current = nullptr;
   void* scheduler_stack_pointer = nullptr;
   int at_block_barrier = 0, ended = 0;
   std::vector<int> warp_arrivals;
   std::vector<uint8_t> exchanged;  // [warps][2 phases][32][kExchangeBytes]
   std::vector<int> phases;         // [warps]
-  bool warp_sync_only = false;
 
   Range stacks;
 
@@ -65,7 +71,7 @@ struct Machine {
   Range shared;
   size_t shared_used = 0;
   size_t dynamic_bytes = 0;
-  std::map<const void*, void*> shared_arrays;
+  std::vector<std::pair<const void*, void*>> shared_arrays;  // by tag
 
   // Device memory: allocations and what is free, by address.
   Range device;

@@ -58,12 +58,11 @@ T* Map(size_t count) {
   return static_cast<T*>(memory);
 }
 
-Shadows& TheShadows() {
-  static Shadows* const shadows =
-      new Shadows{Map<Granule>(TheMachine().device.bytes / kGranule),
-                  Map<Granule>(TheMachine().shared.bytes / kGranule),
-                  Map<SharedState>(TheMachine().shared.bytes / kGranule)};
-  return *shadows;
+const Shadows& TheShadows() {
+  static const Shadows shadows{Map<Granule>(TheMachine().device.bytes / kGranule),
+                               Map<Granule>(TheMachine().shared.bytes / kGranule),
+                               Map<SharedState>(TheMachine().shared.bytes / kGranule)};
+  return shadows;
 }
 
 // Whether `earlier` happened before what `fiber` does now; false for a race.
@@ -151,11 +150,17 @@ bool InAllocation(uintptr_t address, size_t bytes) {
   return address + bytes <= begin + size;
 }
 
+void CheckAlignment(uintptr_t address, size_t bytes) {
+  if (address % bytes != 0) {
+    Fail("misaligned access of %zu bytes at %#zx", bytes, address);
+  }
+}
+
 }  // namespace
 
 void ForgetSharedMemory() {
   Machine& m = TheMachine();
-  Shadows& shadows = TheShadows();
+  const Shadows& shadows = TheShadows();
   const size_t granules = m.shared_used / kGranule;
   std::fill_n(shadows.shared, granules, Granule{});
   std::memset(shadows.shared_states, kNotShared, granules);
@@ -184,9 +189,9 @@ void OpenDeviceMemory(bool open) {
 
 void CheckAccess(uintptr_t address, size_t bytes, bool write, bool atomic) {
   Machine& m = TheMachine();
-  if (m.current == nullptr || m.stacks.Contains(address)) return;
+  if (!checking || m.current == nullptr || m.stacks.Contains(address)) return;
   if (m.shared.Contains(address)) {
-    Shadows& shadows = TheShadows();
+    const Shadows& shadows = TheShadows();
     const uintptr_t base = m.shared.begin / kGranule;
     for (uintptr_t g = address / kGranule; g * kGranule < address + bytes; ++g) {
       SharedState& state = shadows.shared_states[g - base];
@@ -203,9 +208,6 @@ void CheckAccess(uintptr_t address, size_t bytes, bool write, bool atomic) {
     if (!InAllocation(address, bytes)) {
       Fail("device memory %s out of bounds, at %#zx", write ? "written" : "read", address);
     }
-    if (address % bytes != 0 && (bytes & (bytes - 1)) == 0) {
-      Fail("device memory %s misaligned, at %#zx", write ? "written" : "read", address);
-    }
     Granule* const shadow = TheShadows().device;
     const uintptr_t base = m.device.begin / kGranule;
     for (uintptr_t g = address / kGranule; g * kGranule < address + bytes; ++g) {
@@ -221,16 +223,27 @@ void CheckAccess(uintptr_t address, size_t bytes, bool write, bool atomic) {
 
 }  // namespace cuda_emulator
 
-// What -fsanitize=thread makes the compiler call.
-#define HYDRANT_ACCESS(size)                                                                 \
-  extern "C" void __tsan_read##size(void* address) {                                         \
-    cuda_emulator::CheckAccess(reinterpret_cast<uintptr_t>(address), size, false, false);    \
-  }                                                                                          \
-  extern "C" void __tsan_write##size(void* address) {                                        \
-    cuda_emulator::CheckAccess(reinterpret_cast<uintptr_t>(address), size, true, false);     \
-  }                                                                                          \
-  extern "C" void __tsan_unaligned_read##size(void* address) { __tsan_read##size(address); } \
-  extern "C" void __tsan_unaligned_write##size(void* address) { __tsan_write##size(address); }
+// What -fsanitize=thread makes the compiler call. Its `unaligned` are of types that ask for less
+// alignment than their size.
+#define HYDRANT_ACCESS(size)                                                              \
+  extern "C" void __tsan_unaligned_read##size(void* address) {                            \
+    if (!cuda_emulator::checking) return;                                                 \
+    cuda_emulator::CheckAccess(reinterpret_cast<uintptr_t>(address), size, false, false); \
+  }                                                                                       \
+  extern "C" void __tsan_unaligned_write##size(void* address) {                           \
+    if (!cuda_emulator::checking) return;                                                 \
+    cuda_emulator::CheckAccess(reinterpret_cast<uintptr_t>(address), size, true, false);  \
+  }                                                                                       \
+  extern "C" void __tsan_read##size(void* address) {                                      \
+    if (!cuda_emulator::checking) return;                                                 \
+    cuda_emulator::CheckAlignment(reinterpret_cast<uintptr_t>(address), size);            \
+    __tsan_unaligned_read##size(address);                                                 \
+  }                                                                                       \
+  extern "C" void __tsan_write##size(void* address) {                                     \
+    if (!cuda_emulator::checking) return;                                                 \
+    cuda_emulator::CheckAlignment(reinterpret_cast<uintptr_t>(address), size);            \
+    __tsan_unaligned_write##size(address);                                                \
+  }
 HYDRANT_ACCESS(1)
 HYDRANT_ACCESS(2)
 HYDRANT_ACCESS(4)
