@@ -6,6 +6,8 @@ namespace {
 
 // The logits and then the weights of a tile, a row a query.
 constexpr int kWeightPitch = kBlockSlots + 1;
+// On a multiprocessor, at least. Left to itself ptxas spills for the sake of more.
+constexpr int kAttendBlocks = 4;
 
 // Weights of this thread's query for the slots of a tile, from their logits, and their sum with the
 // values in `tile`.
@@ -43,7 +45,7 @@ __device__ void AddTile(float* weights, const float* tile, int head_dim,
 // A block attends for a tile of queries to the parts z, z + gridDim.z, ... of its sequence's slots.
 // In decode (kDecode) it writes each part, else the outputs.
 template <KvDType kDType, int kDim, bool kDecode>
-__global__ void __launch_bounds__(kAttentionThreads)
+__global__ void __launch_bounds__(kAttentionThreads, kAttendBlocks)
     AttendKernel(AttentionArgs args, int first_tile) {
   HYDRANT_SHARED(float, queries, kTileQueries* kPitch<kDim>);
   HYDRANT_SHARED(float, slots, kBlockSlots* kPitch<kDim>);
