@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
 constexpr int64_t kMaxThreads = 1024;
 // The activations of a pass take memory for each row.
 constexpr int64_t kMaxBatchedTokens = 65536;
+constexpr double kMaxPriorityAging = 24 * 60 * 60;
 
 absl::Status ValidateOptions(const EngineOptions& o) {
   const auto at_least = [](const char* name, int64_t value, int64_t least) {
@@ -58,8 +59,10 @@ absl::Status ValidateOptions(const EngineOptions& o) {
            at_least("kv_cache_bytes", o.kv_cache_bytes, 0),
            at_least("max_num_seqs", o.max_num_seqs, 1),
            at_most("max_batched_tokens", o.max_batched_tokens, kMaxBatchedTokens),
-           at_least("max_queue", o.max_queue, 1),
+           at_least("max_queue", o.queue.max_requests, 1),
+           at_least("max_queue_tokens", o.queue.max_tokens, 0),
            at_least("max_model_len", o.max_model_len, 0),
+           at_least("max_tokens_limit", o.max_tokens_limit, 0),
            at_least("audit_bytes", o.audit_bytes, 0),
            at_least("budget_tokens", o.eviction.budget_tokens.value_or(1), 1),
        }) {
@@ -74,6 +77,15 @@ absl::Status ValidateOptions(const EngineOptions& o) {
   if (const auto ratio = o.eviction.budget_ratio; ratio && !(*ratio > 0 && *ratio <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("budget_ratio must be above 0 and at most 1, got ", *ratio));
+  }
+  if (!(o.priority_aging >= 0 && o.priority_aging <= kMaxPriorityAging)) {
+    return absl::InvalidArgumentError(absl::StrCat("priority_aging must be from 0 to ",
+                                                   kMaxPriorityAging, " seconds, got ",
+                                                   o.priority_aging));
+  }
+  if (o.queue.timeout && !(o.queue.timeout->count() > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue_timeout must be above 0 seconds, got ", o.queue.timeout->count()));
   }
   if (!(o.audit_rate >= 0 && o.audit_rate <= 1)) {
     return absl::InvalidArgumentError(
@@ -92,6 +104,16 @@ absl::Status ValidateOptions(const EngineOptions& o) {
   return absl::OkStatus();
 }
 
+// The scheduler serves by this, higher first, then by arrival. It need not change while a request
+// waits: all age at the same pace. Fits, as priorities are bounded.
+int64_t AgedPriority(int32_t priority, Clock::time_point submitted, double aging_seconds) {
+  if (aging_seconds == 0) return priority;
+  using std::chrono::microseconds;
+  const int64_t came =
+      std::chrono::duration_cast<microseconds>(submitted.time_since_epoch()).count();
+  return static_cast<int64_t>(priority * (aging_seconds * 1e6)) - came;
+}
+
 class LoadedEngine final : public Engine {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Load(const EngineOptions& options,
@@ -100,6 +122,7 @@ class LoadedEngine final : public Engine {
 
   absl::Status Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
                       std::optional<Clock::time_point> deadline) override;
+  absl::Status CheckRoom() const override { return loop_->CheckRoom(); }
   bool Cancel(std::string_view request_id) override { return loop_->Cancel(request_id); }
   void StartDraining() override { loop_->StartDraining(); }
   bool Drained() const override { return loop_->Drained(); }
@@ -116,13 +139,15 @@ class LoadedEngine final : public Engine {
   // What Submit does between taking a place in the queue and handing over.
   absl::StatusOr<std::unique_ptr<ActiveRequest>> Prepare(const GenerateRequest& request,
                                                          std::string id,
-                                                         std::unique_ptr<ResponseSink> sink);
+                                                         std::unique_ptr<ResponseSink> sink,
+                                                         Clock::time_point submitted);
 
   std::shared_ptr<EngineObserver> observer_;
   ModelInfo info_;
   ResolverContext resolver_;
   AuditShape audit_shape_;
   double audit_rate_ = 0;
+  double priority_aging_ = 0;
   std::atomic<int64_t> arrivals_{0};
   // In the order of their making; the loop, which uses all of them, ends first.
   std::unique_ptr<weights::Checkpoint> checkpoint_;
@@ -204,8 +229,10 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   resolver_.eviction = options.eviction;
   resolver_.vocab_size = config.vocab_size;
   resolver_.max_model_len = context;
+  resolver_.max_tokens_limit = options.max_tokens_limit;
   resolver_.kv_slots = kv_slots;
   audit_rate_ = options.audit_rate;
+  priority_aging_ = options.priority_aging;
   audit_shape_ = {geometry.layers, config.num_attention_heads, geometry.kv_heads,
                   geometry.head_dim};
   audit_memory_ = std::make_unique<AuditMemory>(options.audit_bytes);
@@ -219,8 +246,8 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   scheduling.num_blocks = kv_cache_->num_blocks();
   scheduling.max_num_seqs = options.max_num_seqs;
   scheduling.max_batched_tokens = options.max_batched_tokens;
-  loop_ = std::make_unique<StepLoop>(scheduling, options.max_queue, info_.name, *runner_,
-                                     *kv_cache_, *audit_memory_, *tokenizer_, *observer_);
+  loop_ = std::make_unique<StepLoop>(scheduling, options.queue, info_.name, *runner_, *kv_cache_,
+                                     *audit_memory_, *tokenizer_, *observer_);
   progress("ready", 1);
   return absl::OkStatus();
 }
@@ -268,7 +295,8 @@ absl::StatusOr<std::vector<int32_t>> LoadedEngine::Tokenize(const GenerateReques
 }
 
 absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
-    const GenerateRequest& request, std::string id, std::unique_ptr<ResponseSink> sink) {
+    const GenerateRequest& request, std::string id, std::unique_ptr<ResponseSink> sink,
+    Clock::time_point submitted) {
   if (absl::Status status = ValidateParameters(request, resolver_); !status.ok()) return status;
   auto prompt = Tokenize(request);
   if (!prompt.ok()) return prompt.status();
@@ -277,7 +305,7 @@ absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
 
   scheduler::Request shape;
   shape.arrival = arrivals_.fetch_add(1);
-  shape.priority = request.priority;
+  shape.priority = AgedPriority(request.priority, submitted, priority_aging_);
   shape.prompt_tokens = static_cast<int32_t>(prompt->size());
   shape.max_tokens = resolved->max_tokens;
   if (resolved->policy) shape.budget = resolved->policy->budget();
@@ -292,6 +320,7 @@ absl::StatusOr<std::unique_ptr<ActiveRequest>> LoadedEngine::Prepare(
   auto active = std::make_unique<ActiveRequest>(std::move(id), shape, *std::move(prompt),
                                                 *std::move(resolved), *tokenizer_,
                                                 resolver_.vocab_size, std::move(sink));
+  active->submitted = submitted;
   if (audit) active->audit = std::make_unique<Audit>(audit_shape_, *audit_memory_);
   return active;
 }
@@ -314,7 +343,7 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
   // Tokenising a long text for nobody would hold up others.
   const bool late = deadline && *deadline <= submitted;
   auto active = late ? absl::DeadlineExceededError("the request's deadline has passed")
-                     : Prepare(request, id, std::move(sink));
+                     : Prepare(request, id, std::move(sink), submitted);
   if (!active.ok()) {
     loop_->Unreserve(id);
     observer_->OnRejected(late                                     ? "deadline"
@@ -322,10 +351,10 @@ absl::Status LoadedEngine::Submit(GenerateRequest request, std::unique_ptr<Respo
                                                                    : "invalid_argument");
     return active.status();
   }
-  (*active)->submitted = submitted;
   (*active)->deadline = deadline;
-  loop_->Submit(*std::move(active));
-  return absl::OkStatus();
+  absl::Status status = loop_->Submit(*std::move(active));
+  if (!status.ok()) observer_->OnRejected("queue_full");
+  return status;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/queue_limits.h"
 #include "engine/request.h"
 #include "kernels/backend.h"
 
@@ -54,7 +55,7 @@ struct EvictionStats {
   int32_t blocks_freed = 0;  // returned to the pool by it
 };
 
-enum class RequestOutcome { kStop, kLength, kCancelled, kDeadline, kError };
+enum class RequestOutcome { kStop, kLength, kCancelled, kDeadline, kQueueTimeout, kError };
 
 struct RequestStats {
   RequestOutcome outcome = RequestOutcome::kStop;
@@ -95,8 +96,12 @@ struct EngineOptions {
   int64_t kv_cache_bytes = 0;  // 0: a quarter of what the cgroup leaves, at most 4 GiB
   int32_t max_num_seqs = 256;
   int32_t max_batched_tokens = 512;
-  int32_t max_queue = 1024;
-  int32_t max_model_len = 0;  // 0: the checkpoint's
+  QueueLimits queue;
+  // A request is served as if it had come this many seconds earlier for each step of its priority,
+  // so that no priority keeps others waiting for ever. 0: strictly by priority.
+  double priority_aging = 10;
+  int32_t max_model_len = 0;     // 0: the checkpoint's
+  int32_t max_tokens_limit = 0;  // most that a request may ask, and gets unasked; 0: none
   EvictionDefaults eviction;
   double audit_rate = 0;              // share of requests audited that say nothing; [0, 1]
   int64_t audit_bytes = 256'000'000;  // for the keys that all audits keep; 0: no audits
@@ -134,11 +139,14 @@ struct ModelInfo {
 struct LoadStats {
   int32_t running = 0;
   int32_t waiting = 0;
+  int64_t waiting_tokens = 0;  // of their prompts
   int32_t kv_blocks_total = 0;
   int32_t kv_blocks_free = 0;
   int64_t audit_bytes_used = 0;  // keys of evicted tokens that audits keep
   int64_t audit_bytes_limit = 0;
   int64_t last_step_unix_ms = 0;
+  int64_t steps_begun = 0;
+  bool in_step = false;  // the last of them has not ended
   bool draining = false;
   bool healthy = true;
 };
@@ -159,11 +167,16 @@ class Engine {
   // within one step of it, queued or running.
   //   INVALID_ARGUMENT    bad parameter or a prompt that can never fit, naming field and limit
   //   NOT_FOUND           unknown model          ALREADY_EXISTS  id in flight
-  //   RESOURCE_EXHAUSTED  queue full (decided before tokenising)
+  //   RESOURCE_EXHAUSTED  queue full (decided before tokenising, unless it is the prompt's own
+  //                       length that is too much)
   //   UNAVAILABLE         draining or dead   DEADLINE_EXCEEDED  the deadline has passed already
   virtual absl::Status Submit(
       GenerateRequest request, std::unique_ptr<ResponseSink> sink,
       std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt) = 0;
+
+  // What Submit would say to any request now: OK, UNAVAILABLE or RESOURCE_EXHAUSTED. At once, from
+  // any thread; for those who would do something costly before Submit.
+  virtual absl::Status CheckRoom() const = 0;
 
   // Ends a request with CANCELLED within one step. False when no such id is in flight.
   virtual bool Cancel(std::string_view request_id) = 0;

@@ -115,10 +115,7 @@ void ModelRunner::Evict(const scheduler::SchedulerOutput& output, scheduler::Sch
     item.newest_position = request.newest_position();
     item.blocks = request.blocks.data();
     const bool decoded = request.num_computed_tokens > request.request.prompt_tokens;
-    const bool compacts =
-        !decoded && (!request.in_prompt() ||
-                     request.request.prefill_eviction == scheduler::PrefillEviction::kPerChunk);
-    if ((decoded || compacts) && request.audit) {
+    if ((decoded || scheduled.compacts) && request.audit) {
       item.evicted = request.audit->MakeRoom(request.num_slots - budget);
     }
     if (decoded) {
@@ -126,7 +123,7 @@ void ModelRunner::Evict(const scheduler::SchedulerOutput& output, scheduler::Sch
       item.holes = request.holes.data();
       evict_.push_back(item);
       evicting_.push_back(&request);
-    } else if (compacts) {
+    } else if (scheduled.compacts) {
       compact_.push_back(item);
       compacting_.push_back(&request);
     }

@@ -61,7 +61,7 @@ struct EvictionParams {
 struct GenerateRequest {
   std::string request_id;  // empty: the engine makes one
   std::string model;       // empty: the one that is loaded
-  int32_t priority = 0;
+  int32_t priority = 0;    // [-100, 100]; higher goes first
   // Text is tokenised with special tokens added; token ids are taken as they are.
   std::variant<std::string, std::vector<int32_t>, chat::Conversation> input;
   SamplingParams sampling;

@@ -12,6 +12,7 @@
 namespace hydrant::engine {
 namespace {
 
+constexpr int32_t kMaxPriority = 100;
 constexpr int32_t kMaxLogprobs = 100;
 constexpr size_t kMaxStopStrings = 64;
 constexpr size_t kMaxStopBytes = 4096;
@@ -72,7 +73,7 @@ absl::Status ValidateSampling(const SamplingParams& s, int32_t vocab_size) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
+absl::Status ValidateStopping(const StoppingParams& s, const ResolverContext& context) {
   for (const absl::Status& status : {
            Check("stopping.max_tokens", s.max_tokens, "at least 1",
                  [](int32_t v) { return v >= 1; }),
@@ -80,6 +81,10 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
                  [](int32_t v) { return v >= 0; }),
        }) {
     if (!status.ok()) return status;
+  }
+  if (context.max_tokens_limit > 0 && s.max_tokens > context.max_tokens_limit) {
+    return Refuse("stopping.max_tokens", *s.max_tokens,
+                  absl::StrCat("at most this server's limit of ", context.max_tokens_limit));
   }
   if (s.max_tokens && s.min_tokens && *s.min_tokens > *s.max_tokens) {
     return Refuse("stopping.min_tokens", *s.min_tokens,
@@ -100,7 +105,7 @@ absl::Status ValidateStopping(const StoppingParams& s, int32_t vocab_size) {
                   absl::StrCat("at most ", kMaxStopIds));
   }
   for (int32_t id : s.stop_token_ids) {
-    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, vocab_size);
+    if (absl::Status status = CheckTokenId("stopping.stop_token_ids", id, context.vocab_size);
         !status.ok()) {
       return status;
     }
@@ -302,11 +307,15 @@ absl::Status ResolveStopping(const GenerateRequest& request, const ResolverConte
 absl::Status ValidateParameters(const GenerateRequest& request, const ResolverContext& context) {
   for (const absl::Status& status : {
            ValidateSampling(request.sampling, context.vocab_size),
-           ValidateStopping(request.stopping, context.vocab_size),
+           ValidateStopping(request.stopping, context),
            ValidateEviction(request.eviction, context),
            ValidateForced(request, context.vocab_size),
        }) {
     if (!status.ok()) return status;
+  }
+  if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
+    return Refuse("priority", request.priority,
+                  absl::StrCat("from ", -kMaxPriority, " to ", kMaxPriority));
   }
   const auto logprobs = [](int32_t v) { return v >= 0 && v <= kMaxLogprobs; };
   const std::string limit = absl::StrCat("from 0 to ", kMaxLogprobs);
@@ -342,7 +351,9 @@ absl::StatusOr<ResolvedRequest> Resolve(const GenerateRequest& request,
                   absl::StrCat("at most ", room, " for a prompt of ", n,
                                " tokens and a context of ", context.max_model_len));
   }
-  resolved.max_tokens = static_cast<int32_t>(max_tokens.value_or(room));
+  const int64_t unasked =
+      context.max_tokens_limit > 0 ? std::min<int64_t>(room, context.max_tokens_limit) : room;
+  resolved.max_tokens = static_cast<int32_t>(max_tokens.value_or(unasked));
   resolved.forced_tokens = request.forced_tokens;
   resolved.report_held = request.report_held;
   resolved.sampling = ResolveSampling(request.sampling, context.generation);

@@ -24,8 +24,9 @@ struct ResolverContext {
   EvictionDefaults eviction;
   int32_t vocab_size = 0;
   int32_t max_model_len = 0;
-  int64_t kv_slots = 0;     // the pool
-  int64_t audit_bytes = 0;  // for all audits
+  int32_t max_tokens_limit = 0;  // 0: none
+  int64_t kv_slots = 0;          // the pool
+  int64_t audit_bytes = 0;       // for all audits
   int64_t audit_block_bytes = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/status_details.h"
 #include "kernels/check.h"
 
 namespace hydrant::engine {
@@ -23,12 +24,12 @@ ActiveRequest& AsActive(scheduler::Sequence* sequence) {
 
 }  // namespace
 
-StepLoop::StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue,
+StepLoop::StepLoop(const scheduler::SchedulerOptions& options, const QueueLimits& limits,
                    std::string model_name, ModelRunner& runner, KvCache& kv_cache,
                    const AuditMemory& audit_memory, const Tokenizer& tokenizer,
                    EngineObserver& observer)
     : max_num_seqs_(options.max_num_seqs),
-      max_queue_(max_queue),
+      limits_(limits),
       model_name_(std::move(model_name)),
       runner_(runner),
       kv_cache_(kv_cache),
@@ -52,84 +53,9 @@ StepLoop::~StepLoop() {
   thread_.join();
 }
 
-absl::Status StepLoop::Reserve(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  if (load_.draining) return absl::UnavailableError("the server is draining");
-  if (in_flight_.contains(id)) {
-    return absl::AlreadyExistsError(absl::StrCat("request_id \"", id, "\" is in flight already"));
-  }
-  // What has not been scheduled yet waits only if nobody else does and a seat is free.
-  const int32_t seats = load_.waiting == 0 ? max_num_seqs_ - load_.running : 0;
-  const int32_t waiting = load_.waiting + std::max(0, pending_ - seats);
-  if (waiting >= max_queue_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the queue is full: ", waiting, " requests wait, max_queue is ", max_queue_));
-  }
-  in_flight_.emplace(id, Phase::kReserved);
-  ++pending_;
-  return absl::OkStatus();
-}
-
-void StepLoop::Unreserve(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  in_flight_.erase(id);
-  --pending_;
-}
-
-void StepLoop::Submit(std::unique_ptr<ActiveRequest> request) {
-  {
-    std::lock_guard lock(mutex_);
-    Phase& phase = in_flight_.at(request->id);
-    if (phase == Phase::kReservedAndCancelled) cancelled_.push_back(request->id);
-    phase = Phase::kSubmitted;
-    submitted_.push_back(std::move(request));
-  }
-  wake_.notify_one();
-}
-
-bool StepLoop::Cancel(std::string_view id) {
-  {
-    std::lock_guard lock(mutex_);
-    const auto it = in_flight_.find(std::string(id));
-    if (it == in_flight_.end()) return false;
-    if (it->second != Phase::kSubmitted) {
-      it->second = Phase::kReservedAndCancelled;
-      return true;
-    }
-    cancelled_.push_back(it->first);
-  }
-  wake_.notify_one();
-  return true;
-}
-
-void StepLoop::AbortAll(absl::Status status) {
-  {
-    std::lock_guard lock(mutex_);
-    abort_all_ = std::move(status);
-  }
-  wake_.notify_one();
-}
-
-void StepLoop::StartDraining() {
-  std::lock_guard lock(mutex_);
-  load_.draining = true;
-}
-
-bool StepLoop::Drained() const {
-  std::lock_guard lock(mutex_);
-  return load_.draining && in_flight_.empty();
-}
-
-LoadStats StepLoop::load() const {
-  std::lock_guard lock(mutex_);
-  LoadStats load = load_;
-  load.waiting += pending_;
-  return load;
-}
-
 void StepLoop::Run() {
   while (TakeInbox()) {
-    ExpireDeadlines();
+    Expire();
     if (!requests_.empty()) Step();
     PublishLoad();
     TellEnded();
@@ -155,6 +81,7 @@ bool StepLoop::TakeInbox() {
   taken_ += static_cast<int32_t>(submitted.size());
   for (std::unique_ptr<ActiveRequest>& request : submitted) {
     ActiveRequest& r = *request;
+    taken_tokens_ += r.request.prompt_tokens;
     scheduler_.Add(&r);
     requests_.emplace(r.id, std::move(request));
   }
@@ -172,29 +99,49 @@ bool StepLoop::TakeInbox() {
   return true;
 }
 
-void StepLoop::ExpireDeadlines() {
+void StepLoop::Expire() {
   const Clock::time_point now = Clock::now();
-  std::vector<ActiveRequest*> expired;
+  std::vector<ActiveRequest*> expired, shed;
   for (const auto& [id, request] : requests_) {
-    if (request->deadline && *request->deadline <= now) expired.push_back(request.get());
+    if (request->deadline && *request->deadline <= now) {
+      expired.push_back(request.get());
+    } else if (limits_.timeout && !request->admitted &&
+               now - request->submitted >= *limits_.timeout) {
+      shed.push_back(request.get());
+    }
   }
   for (ActiveRequest* request : expired) {
     Fail(*request, absl::DeadlineExceededError("the request's deadline has passed"),
          RequestOutcome::kDeadline);
   }
+  for (ActiveRequest* request : shed) {
+    Fail(*request,
+         WithReason(absl::ResourceExhaustedError(
+                        absl::StrCat("the request waited for queue_timeout, ",
+                                     limits_.timeout->count(), " s, and did not start")),
+                    "QUEUE_TIMEOUT"),
+         RequestOutcome::kQueueTimeout);
+  }
 }
 
 void StepLoop::Step() {
   const Clock::time_point start = Clock::now();
-  const scheduler::SchedulerOutput& output = scheduler_.Schedule();
+  {
+    std::lock_guard lock(mutex_);
+    ++load_.steps_begun;
+    load_.in_step = true;
+  }
+  const scheduler::SchedulerOutput& output = scheduler_.Schedule(cost_.DecodeWorth());
   // Whatever waits fits an empty pool, so something always runs.
   HYDRANT_CHECK(!output.empty());
   step_ = StepStats{};
+  int32_t decodes = 0;
   step_.batch_size = static_cast<int32_t>(output.scheduled.size());
   step_.num_tokens = output.num_tokens;
   step_.preemptions = static_cast<int32_t>(output.preempted.size());
   for (const scheduler::ScheduledSequence& scheduled : output.scheduled) {
     if (AsActive(scheduled.sequence).in_prompt()) step_.prefill_tokens += scheduled.num_tokens;
+    if (scheduled.num_tokens == 1 && scheduled.samples) ++decodes;
   }
   PublishLoad();
   Admit(output);
@@ -214,9 +161,11 @@ void StepLoop::Step() {
     observer_.OnEviction({request.applied.eviction.policy, tokens, freed});
   });
   step_.seconds = Seconds(Clock::now() - start);
+  cost_.Observe(decodes, step_.num_tokens - decodes, step_.seconds);
   {
     std::lock_guard lock(mutex_);
     load_.last_step_unix_ms = UnixMilliseconds();
+    load_.in_step = false;
   }
   observer_.OnStep(step_);
 }
@@ -365,9 +314,11 @@ void StepLoop::PublishLoad() {
   std::lock_guard lock(mutex_);
   load_.running = scheduler_.num_running();
   load_.waiting = scheduler_.num_waiting();
+  load_.waiting_tokens = scheduler_.waiting_tokens();
   load_.kv_blocks_free = scheduler_.blocks().free();
   load_.audit_bytes_used = audit_memory_.used();
   pending_ -= std::exchange(taken_, 0);
+  pending_tokens_ -= std::exchange(taken_tokens_, 0);
   for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
 }
 

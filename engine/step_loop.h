@@ -22,6 +22,8 @@
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
 #include "engine/model_runner.h"
+#include "engine/queue_limits.h"
+#include "engine/step_cost.h"
 #include "scheduler/scheduler.h"
 
 namespace hydrant::engine {
@@ -29,21 +31,24 @@ namespace hydrant::engine {
 class StepLoop {
  public:
   // All outlive the loop. Starts the thread.
-  StepLoop(const scheduler::SchedulerOptions& options, int32_t max_queue, std::string model_name,
-           ModelRunner& runner, KvCache& kv_cache, const AuditMemory& audit_memory,
-           const Tokenizer& tokenizer, EngineObserver& observer);
+  StepLoop(const scheduler::SchedulerOptions& options, const QueueLimits& limits,
+           std::string model_name, ModelRunner& runner, KvCache& kv_cache,
+           const AuditMemory& audit_memory, const Tokenizer& tokenizer, EngineObserver& observer);
   // Every open request ends with UNAVAILABLE.
   ~StepLoop();
 
   // ---- from any thread ----
 
   // Takes a place in the queue and the id, before anything costly is done for the request.
-  // UNAVAILABLE (draining), ALREADY_EXISTS, RESOURCE_EXHAUSTED.
+  // ALREADY_EXISTS, or what CheckRoom says.
   absl::Status Reserve(const std::string& id);
+  // UNAVAILABLE (draining), RESOURCE_EXHAUSTED.
+  absl::Status CheckRoom() const;
   // Gives the place and the id back: the request was refused after all.
   void Unreserve(const std::string& id);
-  // Hands over a request whose id was reserved.
-  void Submit(std::unique_ptr<ActiveRequest> request);
+  // Hands over a request whose id was reserved. RESOURCE_EXHAUSTED when its prompt is more than the
+  // queue still takes: then id and place are given back.
+  absl::Status Submit(std::unique_ptr<ActiveRequest> request);
   bool Cancel(std::string_view id);
   void AbortAll(absl::Status status);
   void StartDraining();
@@ -64,7 +69,10 @@ class StepLoop {
   void Run();
   // Waits for something to do; false when the loop is to end.
   bool TakeInbox();
-  void ExpireDeadlines();
+  // Ends what is past its deadline, or waited too long.
+  void Expire();
+  // Who waits, without `joining` of those that hold a place already. With mutex_ held.
+  QueueSize Waiting(int32_t joining) const;
   void Step();
   void Admit(const scheduler::SchedulerOutput& output);
   void OnLogits(ActiveRequest& request, int32_t position, std::span<float> logits);
@@ -83,7 +91,7 @@ class StepLoop {
   Usage MakeUsage(const ActiveRequest& request, Clock::time_point now) const;
 
   const int32_t max_num_seqs_;
-  const int32_t max_queue_;
+  const QueueLimits limits_;
   const std::string model_name_;
   ModelRunner& runner_;
   KvCache& kv_cache_;
@@ -97,7 +105,10 @@ class StepLoop {
   std::vector<Ended> ended_;
   std::vector<float> logits_copy_;
   StepStats step_;
-  int32_t taken_ = 0;  // from the inbox since the gauges were published
+  StepCost cost_;
+  // From the inbox since the gauges were published.
+  int32_t taken_ = 0;
+  int64_t taken_tokens_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -108,7 +119,8 @@ class StepLoop {
   // A cancel may come while the submitter still prepares the request.
   enum class Phase { kReserved, kReservedAndCancelled, kSubmitted };
   std::unordered_map<std::string, Phase> in_flight_;
-  int32_t pending_ = 0;  // ids that have not been through the scheduler yet
+  int32_t pending_ = 0;         // ids that have not been through the scheduler yet
+  int64_t pending_tokens_ = 0;  // of their prompts, where they are known
   LoadStats load_;
   bool stop_ = false;
 

@@ -10,6 +10,8 @@ std::string_view WeightDTypeName(WeightDType dtype) {
       return "bf16";
     case WeightDType::kInt8:
       return "int8";
+    case WeightDType::kInt4:
+      return "int4";
   }
   return "unknown";
 }

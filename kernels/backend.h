@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
 #include "kernels/kv_store.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::kernels {
 
@@ -36,16 +37,22 @@ namespace hydrant::kernels {
 //   bf16  weights and activations rounded to bf16, f32 accumulation
 //   int8  W8A8: both sides rotated by a block Hadamard transform, weights symmetric per row,
 //         activations per token, int32 accumulation over all columns (exact, order-free)
-enum class WeightDType { kF32, kBF16, kInt8 };
+//   int4  weights of 4 bits in groups of 32 columns, each with a scale and a zero in f16;
+//         activations int8 per token in the same groups; the groups' exact sums are added in f32,
+//         in ascending order. Not rotated: the groups of a 4-bit file stay as they are.
+enum class WeightDType { kF32, kBF16, kInt8, kInt4 };
 
-std::string_view WeightDTypeName(WeightDType dtype);  // "f32", "bf16", "int8"
+std::string_view WeightDTypeName(WeightDType dtype);  // "f32", "bf16", "int8", "int4"
 
 // A matrix where it lies in its file: [rows, cols], handed out as f32 a row at a time.
-// read_row may be called from several threads at once.
+// The functions may be called from several threads at once.
 struct MatrixSource {
   int64_t rows = 0;
   int64_t cols = 0;
   std::function<void(int64_t row, float* out)> read_row;
+  // Where the file's own numbers are those of int4 (quantization.h): the row's levels [cols] and
+  // the ranges of its groups, which int4 then keeps. Not set: int4 quantises what read_row gives.
+  std::function<void(int64_t row, uint8_t* levels, Int4Range* ranges)> read_groups = nullptr;
 };
 
 // y = x W^T weights in the backend's own packed form. Made by Backend::Pack.
@@ -106,7 +113,7 @@ struct Matrix {
 enum class Activation { kSilu, kGelu, kGeluTanh, kRelu };
 
 // Rotary embedding. Pairs are (i, i + rotary_dim / 2), as in Hugging Face's rotate_half; the first
-// rotary_dim of each head rotate. inv_freq already holds the scaling of Llama 3 or linear.
+// rotary_dim of each head rotate. inv_freq already holds the scaling (linear, Llama 3, YaRN).
 struct RopeParams {
   int32_t rotary_dim = 0;
   std::vector<float> inv_freq;    // [rotary_dim / 2]

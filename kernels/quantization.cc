@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/float16.h"
+
 namespace hydrant::kernels {
 
 int64_t HadamardBlock(int64_t cols) {
@@ -68,6 +70,28 @@ void QuantizeGroups(const float* row, int64_t cols, int64_t group, int bits, uin
       levels[i] = static_cast<uint8_t>(level > 0.0f ? std::min(level, max_level) : 0.0f);
     }
   }
+}
+
+bool QuantizeInt4(const float* row, int64_t cols, uint8_t* levels, Int4Range* ranges) {
+  constexpr float kMaxLevel = 15.0f;
+  bool finite = true;
+  for (int64_t begin = 0; begin < cols; begin += kInt4Group, ++ranges) {
+    const int64_t end = std::min(begin + kInt4Group, cols);
+    const auto [smallest, largest] = std::minmax_element(row + begin, row + end);
+    ranges->zero = FloatToF16(*smallest);
+    const float zero = F16ToFloat(ranges->zero);
+    ranges->scale = FloatToF16((*largest - zero) * (1.0f / kMaxLevel));
+    const float scale = F16ToFloat(ranges->scale);
+    const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+    for (int64_t i = begin; i < end; ++i) {
+      const float level = std::nearbyint((row[i] - zero) * inverse);
+      // Written so that NaN, which compares false, ends inside the range too.
+      levels[i] = static_cast<uint8_t>(level > 0.0f ? std::min(level, kMaxLevel) : 0.0f);
+      finite = finite && std::isfinite(row[i]);
+    }
+    finite = finite && IsFiniteF16(ranges->zero) && IsFiniteF16(ranges->scale);
+  }
+  return finite;
 }
 
 }  // namespace hydrant::kernels

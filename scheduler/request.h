@@ -15,7 +15,7 @@ enum class PrefillEviction {
 
 struct Request {
   int64_t arrival = 0;        // a sequence number: ties of priority go to the earlier
-  int32_t priority = 0;       // higher is served first
+  int64_t priority = 0;       // higher is served first; who ages it does so before submission
   int32_t prompt_tokens = 0;  // >= 1
   int32_t max_tokens = 1;     // >= 1, generated tokens at most
   // Tokens kept for each layer and head; nullopt: unbounded (the FULL policy).

@@ -12,12 +12,16 @@ namespace {
 // run is read faster. Not all at once, since most replies end before max_tokens.
 constexpr int32_t kDecodeExtent = 4;
 
+// The fewest prompt tokens of a step that has any: below it the step costs no less.
+constexpr int32_t kMinPromptRows = 16;
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), allocator_(options.num_blocks) {
   HYDRANT_CHECK(options_.max_num_seqs >= 1);
   HYDRANT_CHECK(options_.max_batched_tokens >= options_.max_num_seqs);
+  HYDRANT_CHECK(options_.per_chunk_tokens >= 1);
   running_.reserve(options_.max_num_seqs);
   output_.scheduled.reserve(options_.max_num_seqs);
   output_.preempted.reserve(options_.max_num_seqs);
@@ -30,8 +34,8 @@ int64_t Scheduler::PeakBlocks(const Request& request, int32_t computed) const {
   if (left <= 0) return BlocksFor(decode);
   int64_t prefill = request.prompt_tokens;
   if (request.prefill_eviction == PrefillEviction::kPerChunk) {
-    const int64_t chunk = std::min<int64_t>(left, options_.max_batched_tokens);
-    prefill = std::min(prefill, *request.budget + chunk);
+    const int64_t span = std::min<int64_t>(left, options_.per_chunk_tokens);
+    prefill = std::min(prefill, *request.budget + span);
   }
   return BlocksFor(std::max(prefill, decode));
 }
@@ -61,15 +65,66 @@ absl::Status Scheduler::CheckFits(const Request& request) const {
 
 void Scheduler::Add(Sequence* sequence) {
   HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting && sequence->blocks.empty());
-  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  Enqueue(sequence);
 }
 
-const SchedulerOutput& Scheduler::Schedule() {
+void Scheduler::Enqueue(Sequence* sequence) {
+  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  waiting_tokens_ += sequence->num_pending_tokens();
+}
+
+void Scheduler::Dequeue(Sequence* sequence) {
+  HYDRANT_CHECK(waiting_.erase(sequence) == 1);
+  waiting_tokens_ -= sequence->num_pending_tokens();
+}
+
+int64_t Scheduler::BlocksToAdmit(const Sequence& sequence) const {
+  return sequence.bounded() ? PeakBlocks(sequence.request, 0) : BlocksFor(sequence.num_tokens);
+}
+
+int32_t Scheduler::CountPrompts() const {
+  const auto decoding = [](const Sequence* s) {
+    return s->in_decode() && s->num_pending_tokens() == 1;
+  };
+  int32_t prompts = num_running() -
+                    static_cast<int32_t>(std::count_if(running_.begin(), running_.end(), decoding));
+  int32_t seats = options_.max_num_seqs - num_running();
+  int64_t available = Available() - unbounded_running_;
+  for (const Sequence* sequence : waiting_) {
+    available -= BlocksToAdmit(*sequence);
+    if (available < 0 || seats-- == 0) break;
+    ++prompts;
+  }
+  return prompts;
+}
+
+int32_t Scheduler::LongPromptRows(int32_t decode_worth) const {
+  const int32_t room = options_.max_batched_tokens - output_.num_tokens;
+  if (decode_worth == kUnlimited || kCrowd * CountPrompts() >= output_.num_tokens) return room;
+  const double rows = kPromptShare * decode_worth;
+  return static_cast<int32_t>(std::clamp<double>(rows, std::min(kMinPromptRows, room), room));
+}
+
+int32_t Scheduler::ChunkRows(const Sequence& sequence) const {
+  // Each pass of a running sequence is preceded by a token that it sampled.
+  HYDRANT_CHECK(sequence.num_pending_tokens() >= 1);
+  int32_t rows =
+      std::min(sequence.num_pending_tokens(), options_.max_batched_tokens - output_.num_tokens);
+  if (IsLong(sequence)) rows = std::min(rows, long_rows_);
+  if (sequence.request.prefill_eviction == PrefillEviction::kPerChunk && !sequence.in_decode()) {
+    const int32_t span = options_.per_chunk_tokens;
+    rows = std::min(rows, span - sequence.num_computed_tokens % span);
+  }
+  return rows;
+}
+
+const SchedulerOutput& Scheduler::Schedule(int32_t decode_worth) {
   output_.scheduled.clear();
   output_.preempted.clear();
   output_.admitted.clear();
   output_.num_tokens = 0;
   ScheduleDecodes();
+  long_rows_ = LongPromptRows(decode_worth);
   SchedulePrefills();
   Admit();
   return output_;
@@ -89,24 +144,21 @@ void Scheduler::ScheduleDecodes() {
 
 void Scheduler::SchedulePrefills() {
   for (Sequence* sequence : running_) {
-    const int32_t room = options_.max_batched_tokens - output_.num_tokens;
-    const int32_t pending = sequence->num_pending_tokens();
-    if (room == 0) return;
-    if (sequence->in_decode() && pending == 1) continue;
-    Append(sequence, std::min(pending, room));
+    if (sequence->in_decode() && sequence->num_pending_tokens() == 1) continue;
+    if (const int32_t rows = ChunkRows(*sequence); rows > 0) AppendChunk(sequence, rows);
   }
 }
 
 void Scheduler::Admit() {
-  while (!waiting_.empty() && num_running() < options_.max_num_seqs &&
-         output_.num_tokens < options_.max_batched_tokens) {
+  while (!waiting_.empty() && num_running() < options_.max_num_seqs) {
     Sequence* sequence = *waiting_.begin();
+    const int32_t rows = ChunkRows(*sequence);
+    if (rows == 0) return;
     const Request& request = sequence->request;
-    const int64_t needed =
-        sequence->bounded() ? PeakBlocks(request, 0) : BlocksFor(sequence->num_tokens);
+    const int64_t needed = BlocksToAdmit(*sequence);
     if (needed + unbounded_running_ > Available()) return;
 
-    waiting_.erase(waiting_.begin());
+    Dequeue(sequence);
     running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, ServedBefore()),
                     sequence);
     sequence->status = SequenceStatus::kRunning;
@@ -123,18 +175,28 @@ void Scheduler::Admit() {
       allocator_.Allocate(blocks, &sequence->blocks);
     }
     output_.admitted.push_back(sequence);
-    Append(sequence, std::min(sequence->num_pending_tokens(),
-                              options_.max_batched_tokens - output_.num_tokens));
+    AppendChunk(sequence, rows);
   }
 }
 
+void Scheduler::AppendChunk(Sequence* sequence, int32_t rows) {
+  if (IsLong(*sequence)) long_rows_ -= rows;
+  Append(sequence, rows);
+}
+
 void Scheduler::Append(Sequence* sequence, int32_t num_tokens) {
-  // Each pass of a running sequence is preceded by a token that it sampled; what it holds was
-  // compacted or evicted as its policy says. Then its blocks suffice.
-  HYDRANT_CHECK(num_tokens >= 1);
+  // What it holds was compacted or evicted as its policy says. Then its blocks suffice.
   HYDRANT_CHECK(BlocksFor(int64_t{sequence->num_slots} + num_tokens) <=
                 static_cast<int32_t>(sequence->blocks.size()));
-  output_.scheduled.push_back({sequence, num_tokens, num_tokens == sequence->num_pending_tokens()});
+  const Request& request = sequence->request;
+  const int32_t computed = sequence->num_computed_tokens + num_tokens;
+  const bool ends_span = request.prefill_eviction == PrefillEviction::kPerChunk &&
+                         computed % options_.per_chunk_tokens == 0;
+  output_.scheduled.push_back({.sequence = sequence,
+                               .num_tokens = num_tokens,
+                               .samples = num_tokens == sequence->num_pending_tokens(),
+                               .compacts = computed == request.prompt_tokens ||
+                                           (computed < request.prompt_tokens && ends_span)});
   output_.num_tokens += num_tokens;
 }
 
@@ -165,7 +227,7 @@ void Scheduler::PreemptLastUnbounded() {
   sequence->status = SequenceStatus::kWaiting;
   sequence->num_computed_tokens = 0;
   ++sequence->preemptions;
-  HYDRANT_CHECK(waiting_.insert(sequence).second);
+  Enqueue(sequence);
   output_.preempted.push_back(sequence);
 }
 
@@ -212,7 +274,7 @@ void Scheduler::Evicted(Sequence* sequence) {
 }
 
 void Scheduler::Finish(Sequence* sequence) {
-  if (sequence->status == SequenceStatus::kWaiting) waiting_.erase(sequence);
+  if (sequence->status == SequenceStatus::kWaiting) Dequeue(sequence);
   if (sequence->status == SequenceStatus::kRunning) Remove(sequence);
   sequence->status = SequenceStatus::kFinished;
 }
@@ -243,10 +305,13 @@ void Scheduler::CheckInvariants() const {
   HYDRANT_CHECK(unbounded_running == unbounded_running_ && Available() >= 0);
   HYDRANT_CHECK(num_running() <= options_.max_num_seqs);
   HYDRANT_CHECK(std::is_sorted(running_.begin(), running_.end(), ServedBefore()));
+  int64_t waiting_tokens = 0;
   for (const Sequence* sequence : waiting_) {
+    waiting_tokens += sequence->num_pending_tokens();
     HYDRANT_CHECK(sequence->status == SequenceStatus::kWaiting);
     HYDRANT_CHECK(sequence->blocks.empty() && sequence->num_slots == 0);
   }
+  HYDRANT_CHECK(waiting_tokens == waiting_tokens_);
 }
 
 }  // namespace hydrant::scheduler

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/flag_setting.h"
 
 namespace hydrant::server {
 
@@ -29,8 +30,11 @@ std::vector<std::string> WithEnvironment(const CLI::App& app, std::vector<std::s
 // Adds --config FILE.
 void AddConfigFile(CLI::App& app);
 
-// "--name=value" lines of every option in effect, marking what was left at its default.
-std::string DescribeFlags(const CLI::App& app);
+// Every option in effect, in the order of --help.
+std::vector<FlagSetting> EffectiveFlags(const CLI::App& app);
+
+// As CLI::Range, but not-a-number is outside.
+CLI::Validator NumberIn(double low, double high);
 
 // A size in bytes, with units. `target`'s value is the default, shown as `default_text`.
 CLI::Option* AddByteSize(CLI::App& app, const std::string& name, int64_t& target,

@@ -2,19 +2,18 @@
 
 #include <grpcpp/support/status.h>
 
+#include <chrono>
 #include <string>
+#include <string_view>
 
-#include "absl/strings/cord.h"
 #include "wire/rpc_status.pb.h"
 
 namespace hydrant::server {
 namespace {
 
-constexpr char kReasonPayload[] = "hydrant/reason";
-
 // Clients take 8 KiB of headers by default, and the message is in them twice, once percent-encoded.
 constexpr size_t kMaxMessageBytes = 1024;
-constexpr int kRetrySeconds = 1;
+constexpr std::chrono::milliseconds kRetryDelay(1000);
 
 const char* UsualReason(absl::StatusCode code) {
   switch (code) {
@@ -77,9 +76,8 @@ std::string HeaderText(std::string_view message) {
 
 }  // namespace
 
-absl::Status WithReason(absl::Status status, std::string_view reason) {
-  status.SetPayload(kReasonPayload, absl::Cord(std::string(reason)));
-  return status;
+std::string ReasonOf(const absl::Status& status) {
+  return engine::Reason(status).value_or(UsualReason(status.code()));
 }
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
@@ -93,13 +91,14 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   details.set_code(code);
   details.set_message(message);
   google::rpc::ErrorInfo info;
-  const auto reason = status.GetPayload(kReasonPayload);
-  info.set_reason(reason ? std::string(*reason) : UsualReason(status.code()));
+  info.set_reason(ReasonOf(status));
   info.set_domain("hydrant");
   details.add_details()->PackFrom(info);
   if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) {
     google::rpc::RetryInfo retry;
-    retry.mutable_retry_delay()->set_seconds(kRetrySeconds);
+    const auto delay = engine::RetryDelay(status).value_or(kRetryDelay);
+    retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+    retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(delay.count() % 1000) * 1'000'000);
     details.add_details()->PackFrom(retry);
   }
   return grpc::Status(code, message, details.SerializeAsString());

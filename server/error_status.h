@@ -5,9 +5,10 @@
 #ifndef HYDRANT_SERVER_ERROR_STATUS_H_
 #define HYDRANT_SERVER_ERROR_STATUS_H_
 
-#include <string_view>
+#include <string>
 
 #include "absl/status/status.h"
+#include "engine/status_details.h"
 
 namespace grpc {
 class Status;
@@ -15,8 +16,12 @@ class Status;
 
 namespace hydrant::server {
 
-// A status whose ErrorInfo.reason is `reason` (UPPER_SNAKE_CASE) instead of the code's usual one.
-absl::Status WithReason(absl::Status status, std::string_view reason);
+// ErrorInfo.reason is the status's own reason, or its code's usual one; RetryInfo's delay likewise.
+using engine::WithReason;
+using engine::WithRetryDelay;
+
+// What ErrorInfo.reason will be.
+std::string ReasonOf(const absl::Status& status);
 
 // Messages are cut to what fits HTTP/2 headers, at whole UTF-8 characters.
 grpc::Status ToGrpcStatus(const absl::Status& status);

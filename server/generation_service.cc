@@ -1,8 +1,5 @@
 #include "server/generation_service.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/server_context.h>
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,114 +7,54 @@
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/error_status.h"
-#include "server/generate_stream.h"
 #include "server/proto_conversion.h"
+#include "server/response_encoder.h"
+#include "server/wire_message.h"
 
 namespace hydrant::server {
 namespace {
 
-// Tokenising this much takes far less than a step of the engine.
-constexpr size_t kLongTextBytes = 16 << 10;
-
-template <typename Message>
-absl::StatusOr<Message> Parse(const grpc::ByteBuffer& bytes) {
-  grpc::ByteBuffer copy = bytes;  // shares the slices; reading consumes them
-  Message message;
-  if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) return message;
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                        message.GetTypeName(),
-                        ": not a valid message: malformed, or a string that is not UTF-8")),
-                    "MALFORMED_MESSAGE");
-}
-
-template <typename Message>
-grpc::Status Serialize(const Message& message, grpc::ByteBuffer* bytes) {
-  bool own_buffer;
-  return grpc::SerializationTraits<Message>::Serialize(message, bytes, &own_buffer);
-}
-
-std::optional<std::chrono::steady_clock::time_point> Deadline(
-    const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  // gRPC's "never" is the end of time, with some rounding.
-  if (deadline > std::chrono::system_clock::now() + std::chrono::hours(24 * 365)) {
-    return std::nullopt;
+class Encoder final : public ResponseEncoder {
+ public:
+  grpc::Status Encode(const engine::PromptInfo& info, grpc::ByteBuffer* bytes) override {
+    response_.Clear();
+    ToProto(info, *response_.mutable_prompt_info());
+    return Serialize(response_, bytes);
   }
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-             deadline - std::chrono::system_clock::now());
+  grpc::Status Encode(const engine::Delta& delta, grpc::ByteBuffer* bytes) override {
+    response_.Clear();
+    ToProto(delta, *response_.mutable_delta());
+    return Serialize(response_, bytes);
+  }
+  grpc::Status Encode(const engine::Finished& finished, grpc::ByteBuffer* bytes) override {
+    response_.Clear();
+    ToProto(finished, *response_.mutable_finished());
+    return Serialize(response_, bytes);
+  }
+
+ private:
+  v1::GenerateResponse response_;
+};
+
+absl::StatusOr<EngineDoor::GenerateCall> ParseGenerate(const grpc::ByteBuffer& bytes) {
+  auto message = Parse<v1::GenerateRequest>(bytes);
+  if (!message.ok()) return message.status();
+  auto request = FromProto(*std::move(message));
+  if (!request.ok()) return request.status();
+  return EngineDoor::GenerateCall{*std::move(request), std::make_unique<Encoder>()};
 }
 
 }  // namespace
 
-GenerationService::GenerationService(Metrics& metrics) : metrics_(metrics) {}
-
-void GenerationService::SetEngine(std::shared_ptr<engine::Engine> engine) {
-  std::lock_guard lock(mutex_);
-  engine_ = std::move(engine);
-}
-
-absl::StatusOr<std::shared_ptr<engine::Engine>> GenerationService::LoadedEngine() {
-  std::lock_guard lock(mutex_);
-  if (engine_) return engine_;
-  return WithReason(absl::UnavailableError("the model is loading"), "LOADING");
-}
-
-void GenerationService::Run(size_t request_bytes, std::function<void()> task) {
-  if (request_bytes < kLongTextBytes) {
-    task();
-  } else {
-    long_texts_.Post(std::move(task));
-  }
-}
-
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes) {
-  GenerateStream* stream = GenerateStream::Create(writer_, metrics_, Deadline(*context));
-  Run(bytes->Length(), [this, stream, bytes] {
-    auto engine = LoadedEngine();
-    if (!engine.ok()) {
-      metrics_.OnRejected("loading");
-      stream->Refuse(engine.status());
-      return;
-    }
-    auto message = Parse<v1::GenerateRequest>(*bytes);
-    auto request = message.ok() ? FromProto(*std::move(message))
-                                : absl::StatusOr<engine::GenerateRequest>(message.status());
-    if (!request.ok()) {
-      metrics_.OnRejected("invalid_argument");
-      stream->Refuse(request.status());
-      return;
-    }
-    // The id has to be known before the engine tells it: a client may leave at once.
-    if (request->request_id.empty()) request->request_id = engine::NewRequestId();
-    stream->Submit(*std::move(engine), *std::move(request));
-  });
-  return stream;
-}
-
-template <typename Request, typename Response, typename Method>
-grpc::ServerUnaryReactor* GenerationService::Unary(grpc::CallbackServerContext* context,
-                                                   const grpc::ByteBuffer* request_bytes,
-                                                   grpc::ByteBuffer* response_bytes,
-                                                   Method method) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Run(request_bytes->Length(), [this, request_bytes, response_bytes, reactor, method] {
-    auto engine = LoadedEngine();
-    if (!engine.ok()) return reactor->Finish(ToGrpcStatus(engine.status()));
-    auto request = Parse<Request>(*request_bytes);
-    if (!request.ok()) return reactor->Finish(ToGrpcStatus(request.status()));
-    Response response;
-    const absl::Status status = method(**engine, *std::move(request), response);
-    reactor->Finish(status.ok() ? Serialize(response, response_bytes) : ToGrpcStatus(status));
-  });
-  return reactor;
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+  return door_.Generate(context, request, &ParseGenerate);
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
+  return door_.Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::TokenizeRequest&& request, v1::TokenizeResponse& response) {
         if (absl::Status status = engine.CheckModel(request.model()); !status.ok()) return status;
@@ -145,7 +82,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
                                                         const grpc::ByteBuffer* request,
                                                         grpc::ByteBuffer* response) {
-  return Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+  return door_.Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::DetokenizeRequest&& request,
          v1::DetokenizeResponse& response) {
@@ -168,7 +105,7 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* GenerationService::GetModelInfo(grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
-  return Unary<v1::GetModelInfoRequest, v1::GetModelInfoResponse>(
+  return door_.Unary<v1::GetModelInfoRequest, v1::GetModelInfoResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::GetModelInfoRequest&& request,
          v1::GetModelInfoResponse& response) {
@@ -182,7 +119,7 @@ grpc::ServerUnaryReactor* GenerationService::GetModelInfo(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* GenerationService::GetLoad(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return Unary<v1::GetLoadRequest, v1::GetLoadResponse>(
+  return door_.Unary<v1::GetLoadRequest, v1::GetLoadResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::GetLoadRequest&&, v1::GetLoadResponse& response) {
         ToProto(engine.load(), response);
@@ -193,7 +130,7 @@ grpc::ServerUnaryReactor* GenerationService::GetLoad(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* GenerationService::Abort(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  return Unary<v1::AbortRequest, v1::AbortResponse>(
+  return door_.Unary<v1::AbortRequest, v1::AbortResponse>(
       context, request, response,
       [](engine::Engine& engine, v1::AbortRequest&& request, v1::AbortResponse&) {
         if (request.request_id().empty()) {

@@ -1,19 +1,10 @@
 // hydrant.v1.Generation over one engine. Includes gRPC: for grpc_server.cc only.
-//
-// Requests are parsed here instead of by gRPC, whose answer to a malformed one (also to a string
-// that is not UTF-8) would be UNIMPLEMENTED without a word.
 
 #ifndef HYDRANT_SERVER_GENERATION_SERVICE_H_
 #define HYDRANT_SERVER_GENERATION_SERVICE_H_
 
-#include <memory>
-#include <mutex>
-
-#include "absl/status/statusor.h"
-#include "engine/engine.h"
 #include "hydrant/v1/generation.grpc.pb.h"
-#include "server/executor.h"
-#include "server/metrics.h"
+#include "server/engine_door.h"
 
 namespace hydrant::server {
 
@@ -26,10 +17,8 @@ using RawGenerationService = v1::Generation::WithRawCallbackMethod_Generate<
 
 class GenerationService final : public RawGenerationService {
  public:
-  explicit GenerationService(Metrics& metrics);
-
-  // Until then every method answers UNAVAILABLE.
-  void SetEngine(std::shared_ptr<engine::Engine> engine);
+  // `door` outlives the service. Until it has an engine, every method answers UNAVAILABLE.
+  explicit GenerationService(EngineDoor& door) : door_(door) {}
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request) override;
@@ -50,22 +39,7 @@ class GenerationService final : public RawGenerationService {
                                   grpc::ByteBuffer* response) override;
 
  private:
-  absl::StatusOr<std::shared_ptr<engine::Engine>> LoadedEngine();
-
-  // Runs `task` here when the request is small, else on the executor for long texts.
-  void Run(size_t request_bytes, std::function<void()> task);
-
-  // Parses, calls method(engine, request, response) -> absl::Status, serialises.
-  template <typename Request, typename Response, typename Method>
-  grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
-                                  const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                  Method method);
-
-  Metrics& metrics_;
-  std::mutex mutex_;
-  std::shared_ptr<engine::Engine> engine_;
-  Executor writer_{1};
-  Executor long_texts_{1};
+  EngineDoor& door_;
 };
 
 }  // namespace hydrant::server

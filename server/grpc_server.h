@@ -1,5 +1,5 @@
-// The gRPC side as a whole: Generation, health and reflection on one port. Listens from the start;
-// answers UNAVAILABLE, and health NOT_SERVING, until the engine is there.
+// The gRPC side as a whole: Generation, VllmEngine, health and reflection on one port. Listens from
+// the start; answers UNAVAILABLE, and health NOT_SERVING, until the engine is there.
 
 #ifndef HYDRANT_SERVER_GRPC_SERVER_H_
 #define HYDRANT_SERVER_GRPC_SERVER_H_
@@ -10,26 +10,31 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "server/generation_options.h"
 #include "server/metrics.h"
+#include "server/security/grpc_server_options.h"
 
 namespace hydrant::server {
 
 class GrpcServer {
  public:
-  static constexpr int kMaxMessageBytes = 16 << 20;
-
   // `address`: "host:port" (port 0: any free one), or "unix:/path". Errors name it and the reason.
-  // `metrics` outlives the server.
+  // `metrics`, and what `generation` points to, outlive the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const std::string& address,
-                                                           Metrics& metrics);
+                                                           Metrics& metrics,
+                                                           const GenerationOptions& generation = {},
+                                                           const GrpcServerOptions& options = {});
   ~GrpcServer();
 
   int port() const;
+  int health_port() const;  // 0: none
 
-  // The model is loaded; Generation answers from now on.
+  // The model is loaded; requests are answered from now on.
   void SetEngine(std::shared_ptr<engine::Engine> engine);
-  // What health says.
+  // What health says (see HealthService): whether requests are taken, and whether the server can
+  // still do its work at all. The model's being there is told by SetEngine.
   void SetServing(bool serving);
+  void SetAlive(bool alive);
 
   // Waits for open calls until the deadline, then cancels what is left. The engine must still be
   // there: streams end when it has ended their requests. Called once, before the destructor.

@@ -12,8 +12,15 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-bool IsKnown(const std::string& service) {
-  return service.empty() || service == "hydrant.v1.Generation";
+std::optional<HealthService::Aspect> AspectOf(const std::string& service) {
+  using Aspect = HealthService::Aspect;
+  if (service.empty() || service == "hydrant.v1.Generation" ||
+      service == "vllm.grpc.engine.VllmEngine" || service == "readiness") {
+    return Aspect::kReadiness;
+  }
+  if (service == "startup") return Aspect::kStartup;
+  if (service == "liveness") return Aspect::kLiveness;
+  return std::nullopt;
 }
 
 HealthCheckResponse::ServingStatus ToProto(bool serving) {
@@ -29,13 +36,16 @@ grpc::Status ShuttingDown() {
 // One Watch call. Statuses that follow each other faster than the client reads are skipped.
 class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheckResponse> {
  public:
-  // `known`: whether the service asked for is one of ours.
-  Watcher(HealthService& service, bool known) : service_(service), known_(known) {}
+  // `aspect`: nullopt for a service that is none of ours.
+  Watcher(HealthService& service, std::optional<Aspect> aspect)
+      : service_(service), aspect_(aspect) {}
+
+  std::optional<Aspect> aspect() const { return aspect_; }
 
   void Send(bool serving) {
     std::lock_guard lock(mutex_);
     // An unknown service's call stays open, by the protocol: it might become known.
-    wanted_ = known_ ? ToProto(serving) : HealthCheckResponse::SERVICE_UNKNOWN;
+    wanted_ = aspect_ ? ToProto(serving) : HealthCheckResponse::SERVICE_UNKNOWN;
     Proceed();
   }
 
@@ -76,7 +86,7 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheck
   }
 
   HealthService& service_;
-  const bool known_;
+  const std::optional<Aspect> aspect_;
   std::mutex mutex_;
   std::optional<HealthCheckResponse::ServingStatus> wanted_, sent_;
   std::optional<grpc::Status> end_;
@@ -88,10 +98,12 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheck
 HealthService::HealthService() = default;
 HealthService::~HealthService() = default;
 
-void HealthService::SetServing(bool serving) {
+void HealthService::Set(Aspect aspect, bool serving) {
   std::lock_guard lock(mutex_);
-  serving_ = serving;
-  for (const auto& watcher : watchers_) watcher->Send(serving);
+  serving_[static_cast<size_t>(aspect)] = serving;
+  for (const auto& watcher : watchers_) {
+    if (watcher->aspect() == aspect) watcher->Send(serving);
+  }
 }
 
 void HealthService::Shutdown() {
@@ -104,13 +116,14 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
                                                const HealthCheckRequest* request,
                                                HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (!IsKnown(request->service())) {
+  const std::optional<Aspect> aspect = AspectOf(request->service());
+  if (!aspect) {
     reactor->Finish(grpc::Status(grpc::StatusCode::NOT_FOUND, "unknown service"));
     return reactor;
   }
   {
     std::lock_guard lock(mutex_);
-    response->set_status(ToProto(serving_));
+    response->set_status(ToProto(serving_[static_cast<size_t>(*aspect)]));
   }
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -118,10 +131,11 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
     grpc::CallbackServerContext* context, const HealthCheckRequest* request) {
-  auto watcher = std::make_shared<Watcher>(*this, IsKnown(request->service()));
+  const std::optional<Aspect> aspect = AspectOf(request->service());
+  auto watcher = std::make_shared<Watcher>(*this, aspect);
   std::lock_guard lock(mutex_);
   watchers_.insert(watcher);
-  watcher->Send(serving_);
+  watcher->Send(aspect && serving_[static_cast<size_t>(*aspect)]);
   if (shut_down_) watcher->End(ShuttingDown());
   return watcher.get();
 }

@@ -1,9 +1,14 @@
-// grpc.health.v1.Health for the server as a whole ("") and for "hydrant.v1.Generation", which share
-// one status. Includes gRPC: for grpc_server.cc only.
+// grpc.health.v1.Health. What is asked is told by the service's name:
+//   "", "readiness", and both services that take requests, by their full names
+//                                               requests are taken: not while loading or draining
+//   "startup"                                   the model is loaded; from then on for good
+//   "liveness"                                  not dead: NOT_SERVING calls for a new process
+// Includes gRPC: for grpc_server.cc only.
 
 #ifndef HYDRANT_SERVER_HEALTH_SERVICE_H_
 #define HYDRANT_SERVER_HEALTH_SERVICE_H_
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -17,8 +22,9 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   HealthService();
   ~HealthService() override;
 
-  // NOT_SERVING at first. From any thread.
-  void SetServing(bool serving);
+  enum class Aspect { kReadiness, kStartup, kLiveness };
+  // At first only liveness is SERVING. From any thread.
+  void Set(Aspect aspect, bool serving);
   // Ends all watches, so that the server can shut down; later ones end at once.
   void Shutdown();
 
@@ -33,7 +39,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   class Watcher;
 
   std::mutex mutex_;
-  bool serving_ = false;
+  std::array<bool, 3> serving_ = {false, false, true};  // by Aspect
   bool shut_down_ = false;
   std::set<std::shared_ptr<Watcher>> watchers_;
 };

@@ -13,14 +13,7 @@
 
 namespace hydrant::server {
 
-namespace {
-
-struct HostAndPort {
-  std::string host;  // without brackets
-  std::string port;
-};
-
-HostAndPort Split(const std::string& address) {
+HostAndPort SplitListenAddress(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return {address, ""};
   HostAndPort parts{address.substr(0, colon), address.substr(colon + 1)};
@@ -30,10 +23,8 @@ HostAndPort Split(const std::string& address) {
   return parts;
 }
 
-}  // namespace
-
 absl::Status CheckListenAddress(const std::string& address) {
-  const std::string port = Split(address).port;
+  const std::string port = SplitListenAddress(address).port;
   uint16_t number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
   if (!port.empty() && error == std::errc() && end == port.data() + port.size()) {
@@ -45,7 +36,7 @@ absl::Status CheckListenAddress(const std::string& address) {
 }
 
 std::string WhyCannotListen(const std::string& address) {
-  const auto [host, port] = Split(address);
+  const auto [host, port] = SplitListenAddress(address);
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

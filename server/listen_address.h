@@ -11,6 +11,12 @@
 
 namespace hydrant::server {
 
+struct HostAndPort {
+  std::string host;  // without brackets
+  std::string port;
+};
+HostAndPort SplitListenAddress(const std::string& address);
+
 // INVALID_ARGUMENT unless `address` is a host and a port up to 65535.
 absl::Status CheckListenAddress(const std::string& address);
 

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+
 namespace hydrant::server {
 
-LoadProgress::LoadProgress() : terminal_(isatty(STDERR_FILENO) != 0) {}
+LoadProgress::LoadProgress(const Log& log)
+    : log_(log), terminal_(log.format() == LogFormat::kText && isatty(STDERR_FILENO) != 0) {}
 
 void LoadProgress::Report(std::string_view stage, double ratio) {
   const int percent = static_cast<int>(std::clamp(ratio, 0.0, 1.0) * 100);
@@ -19,10 +22,10 @@ void LoadProgress::Report(std::string_view stage, double ratio) {
   if (terminal_) {
     std::fprintf(stderr, "\rhydrant: loading: %s %d%%\033[K%s", stage_.c_str(), percent,
                  percent == 100 && stage_ == "ready" ? "\n" : "");
+    std::fflush(stderr);
   } else {
-    std::fprintf(stderr, "hydrant: loading: %s %d%%\n", stage_.c_str(), percent);
+    log_.Info(absl::StrCat("loading: ", stage_, " ", percent, "%"));
   }
-  std::fflush(stderr);
 }
 
 }  // namespace hydrant::server

@@ -61,7 +61,7 @@ const char* PolicyName(EvictionPolicyKind policy) {
 // Thirds of the model: early layers look elsewhere than late ones.
 constexpr std::array<const char*, 3> kLayerGroups = {"first", "middle", "last"};
 
-// vLLM's values; deadline is ours.
+// vLLM's values; deadline and queue_timeout are ours.
 const char* OutcomeName(RequestOutcome outcome) {
   switch (outcome) {
     case RequestOutcome::kStop:
@@ -72,6 +72,8 @@ const char* OutcomeName(RequestOutcome outcome) {
       return "abort";
     case RequestOutcome::kDeadline:
       return "deadline";
+    case RequestOutcome::kQueueTimeout:
+      return "queue_timeout";
     case RequestOutcome::kError:
       return "error";
   }
@@ -128,10 +130,16 @@ struct Metrics::Series : prometheus::Collectable {
       Counters("kv_evicted_tokens_total", "Tokens evicted, for each layer and KV head.");
   prometheus::Counter& blocks_freed =
       Counter("kv_blocks_freed_by_eviction_total", "KV blocks that eviction returned to the pool.");
-  prometheus::Family<prometheus::Counter>& rejected =
-      Counters("requests_rejected_total", "Requests refused before they were queued, by reason.");
-  prometheus::Counter& cancelled = Counter(
-      "requests_cancelled_total", "Requests that ended because the client left or aborted them.");
+  prometheus::Counter& received = Counter(
+      "requests_received_total",
+      "Generate calls that came. Each ends in request_success_total or requests_rejected_total.");
+  prometheus::Family<prometheus::Counter>& rejected = Counters(
+      "requests_rejected_total",
+      "Requests refused before they were queued, by reason; unauthenticated: calls of any method.");
+  prometheus::Counter& cancelled =
+      Counter("requests_cancelled_total",
+              "Requests that ended because the client left or aborted them: those whose "
+              "finished_reason is abort.");
 
   prometheus::Histogram& time_to_first_token = Histogram(
       "time_to_first_token_seconds", "From submission to the first token.", kFirstTokenSeconds);
@@ -200,12 +208,21 @@ std::vector<prometheus::MetricFamily> Metrics::Series::Collect() const {
   };
   gauge("num_requests_running", "Requests in the batch.", load.running);
   gauge("num_requests_waiting", "Requests in the queue.", load.waiting);
+  gauge("num_tokens_waiting", "Prompt tokens of the requests in the queue.",
+        static_cast<double>(load.waiting_tokens));
   gauge("kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1.",
         load.kv_blocks_total > 0 ? static_cast<double>(used) / load.kv_blocks_total : 0);
   gauges("kv_blocks", "KV blocks by state; their sum is the pool.",
          {{{{"state", "used"}}, static_cast<double>(used)},
           {{{"state", "free"}}, static_cast<double>(load.kv_blocks_free)}});
   gauge("kv_cache_bytes", "Size of the KV pool.", static_cast<double>(cache_bytes));
+  if (live) {
+    // vLLM's name and labels, by which endpoint pickers learn the pool's shape.
+    gauges("cache_config_info", "The shape of the KV pool, in labels; 1.",
+           {{{{"block_size", std::to_string(live->model_info().block_slots)},
+              {"num_gpu_blocks", std::to_string(live->model_info().kv_blocks)}},
+             1}});
+  }
   gauge("audit_memory_used_bytes", "Memory that audits hold for evicted keys.",
         static_cast<double>(load.audit_bytes_used));
   gauge("audit_memory_limit_bytes", "The most that audits may hold together.",
@@ -225,7 +242,7 @@ Metrics::Metrics(std::string model_name, MetricNames names)
   // Known label values exist from the start, so that rates can be taken of them.
   for (RequestOutcome outcome :
        {RequestOutcome::kStop, RequestOutcome::kLength, RequestOutcome::kCancelled,
-        RequestOutcome::kDeadline, RequestOutcome::kError}) {
+        RequestOutcome::kDeadline, RequestOutcome::kQueueTimeout, RequestOutcome::kError}) {
     series_->request_success.Add({{"finished_reason", OutcomeName(outcome)}});
   }
   for (EvictionPolicyKind policy :
@@ -233,8 +250,9 @@ Metrics::Metrics(std::string model_name, MetricNames names)
     series_->evicted_tokens.Add({{"policy", PolicyName(policy)}});
     for (size_t group = 0; group < kLayerGroups.size(); ++group) series_->Recall(policy, group);
   }
-  for (const char* reason : {"queue_full", "invalid_argument", "draining", "loading",
-                             "duplicate_id", "unknown_model", "unimplemented"}) {
+  for (const char* reason :
+       {"queue_full", "invalid_argument", "draining", "loading", "duplicate_id", "unknown_model",
+        "unimplemented", "deadline", "tenant_requests", "tenant_tokens", "unauthenticated"}) {
     series_->rejected.Add({{"reason", reason}});
   }
 }
@@ -250,7 +268,10 @@ void Metrics::SetLoadProgress(double ratio) {
   series_->load_progress = std::clamp(ratio, 0.0, 1.0);
 }
 
-void Metrics::StreamOpened() { ++series_->streams; }
+void Metrics::StreamOpened() {
+  series_->received.Increment();
+  ++series_->streams;
+}
 void Metrics::StreamClosed() { --series_->streams; }
 int Metrics::streams_active() const { return series_->streams; }
 

@@ -2,6 +2,12 @@
 // gauges are read from the engine when the page is scraped, so that they are right after anything.
 //
 // Names have the prefix "hydrant_", or vLLM's "vllm:"; every series carries the label model_name.
+//
+// Every Generate call ends in exactly one terminal counter. When no stream is open,
+//   requests_received_total = the sum of request_success_total over finished_reason
+//                           + the sum of requests_rejected_total over reason, but unauthenticated:
+// those are turned away before anybody knows what they call. requests_cancelled_total is not one
+// more: it repeats the finished_reason "abort".
 
 #ifndef HYDRANT_SERVER_METRICS_H_
 #define HYDRANT_SERVER_METRICS_H_
@@ -26,6 +32,7 @@ class Metrics : public engine::EngineObserver {
   // The engine is read while it lives; before and after, its gauges are 0.
   void SetEngine(std::weak_ptr<const engine::Engine> engine);
   void SetLoadProgress(double ratio);
+  // A Generate call has come, and is over.
   void StreamOpened();
   void StreamClosed();
   int streams_active() const;

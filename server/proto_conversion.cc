@@ -324,6 +324,7 @@ void ToProto(const engine::LoadStats& load, v1::GetLoadResponse& out) {
   out.set_last_step_unix_ms(load.last_step_unix_ms);
   out.set_draining(load.draining);
   out.set_healthy(load.healthy);
+  out.set_waiting_tokens(load.waiting_tokens);
 }
 
 }  // namespace hydrant::server

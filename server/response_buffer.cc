@@ -7,12 +7,12 @@
 namespace hydrant::server {
 namespace {
 
-// At least what the delta takes on the wire.
-size_t WireBytes(const engine::Delta& delta) {
+// What the delta takes in memory, and so at least what it takes on the wire.
+size_t HeldBytes(const engine::Delta& delta) {
   size_t bytes = delta.text.size() + 5 * delta.token_ids.size();
   for (const engine::TokenLogprobs& token : delta.logprobs) {
-    bytes += 16;
-    for (const engine::TopLogprob& top : token.top) bytes += 20 + top.text.size();
+    bytes += sizeof(token);
+    for (const engine::TopLogprob& top : token.top) bytes += sizeof(top) + top.text.size();
   }
   return bytes;
 }
@@ -27,7 +27,8 @@ void Append(std::vector<T> from, std::vector<T>& to) {
 void ResponseBuffer::Push(engine::PromptInfo info) { prompt_info_ = std::move(info); }
 
 void ResponseBuffer::Push(engine::Delta delta) {
-  const size_t bytes = WireBytes(delta);
+  const size_t bytes = HeldBytes(delta);
+  held_bytes_ += bytes;
   if (deltas_.empty() || last_delta_bytes_ + bytes > kMaxDeltaBytes) {
     deltas_.push_back(std::move(delta));
     last_delta_bytes_ = bytes;
@@ -42,7 +43,10 @@ void ResponseBuffer::Push(engine::Delta delta) {
 
 void ResponseBuffer::End(engine::Finished finished) { finished_ = std::move(finished); }
 
-void ResponseBuffer::End(absl::Status status) { status_ = std::move(status); }
+void ResponseBuffer::End(absl::Status status) {
+  finished_.reset();
+  status_ = std::move(status);
+}
 
 std::optional<ResponseBuffer::Event> ResponseBuffer::Pop() {
   if (prompt_info_) {
@@ -53,6 +57,7 @@ std::optional<ResponseBuffer::Event> ResponseBuffer::Pop() {
   if (!deltas_.empty()) {
     Event event = std::move(deltas_.front());
     deltas_.pop_front();
+    held_bytes_ -= HeldBytes(std::get<engine::Delta>(event));
     return event;
   }
   if (!ended() || end_popped_) return std::nullopt;
@@ -64,6 +69,7 @@ std::optional<ResponseBuffer::Event> ResponseBuffer::Pop() {
 void ResponseBuffer::DropPending() {
   prompt_info_.reset();
   deltas_.clear();
+  held_bytes_ = 0;
 }
 
 }  // namespace hydrant::server

@@ -26,7 +26,10 @@ class ResponseBuffer {
   void Push(engine::PromptInfo info);
   void Push(engine::Delta delta);
   void End(engine::Finished finished);
-  void End(absl::Status status);
+  void End(absl::Status status);  // also in the place of another end
+
+  // About the memory that the deltas which wait take.
+  size_t held_bytes() const { return held_bytes_; }
 
   bool ended() const { return finished_ || status_; }
   // In the order of arrival; nullopt when nothing waits. Nothing follows the end.
@@ -38,6 +41,7 @@ class ResponseBuffer {
   std::optional<engine::PromptInfo> prompt_info_;
   std::deque<engine::Delta> deltas_;
   size_t last_delta_bytes_ = 0;
+  size_t held_bytes_ = 0;
   std::optional<engine::Finished> finished_;
   std::optional<absl::Status> status_;
   bool end_popped_ = false;

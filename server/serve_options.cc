@@ -1,24 +1,11 @@
 #include "server/serve_options.h"
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/command_line.h"
+#include "server/operation_flags.h"
 
 namespace hydrant::server {
 namespace {
-
-constexpr double kMaxDrainSeconds = 24 * 60 * 60;
-
-// As CLI::Range, but not-a-number is outside.
-CLI::Validator NumberIn(double low, double high) {
-  return CLI::Validator(
-      [low, high](std::string& text) {
-        double value = 0;
-        if (absl::SimpleAtod(text, &value) && value >= low && value <= high) return std::string();
-        return absl::StrCat("'", text, "' is not a number from ", low, " to ", high);
-      },
-      absl::StrCat("in [", low, " - ", high, "]"));
-}
 
 void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
   app.add_option("--max_num_seqs", options.max_num_seqs, "Most requests that run at once")
@@ -28,9 +15,10 @@ void AddSchedulingFlags(CLI::App& app, engine::EngineOptions& options) {
                  "Most tokens of a step: the decodes and the chunks of prompts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--max_queue", options.max_queue,
-                 "Most requests that wait; beyond, RESOURCE_EXHAUSTED")
-      ->check(CLI::PositiveNumber)
+  app.add_option("--max_tokens_limit", options.max_tokens_limit,
+                 "Most tokens that a request may ask for, and gets if it does not say; 0: what the "
+                 "context leaves")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
 
@@ -102,8 +90,9 @@ void CheckBudgetLimits(const engine::EvictionDefaults& eviction) {
 std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>& args) {
   ServeOptions options;
   CLI::App app(
-      "Serves a model over gRPC (hydrant.v1.Generation, health, reflection) with metrics for "
-      "Prometheus.\nEvery flag is also read from the environment (HYDRANT_MAX_QUEUE=100) and from "
+      "Serves a model over gRPC (hydrant.v1.Generation, vllm.grpc.engine.VllmEngine, health, "
+      "reflection) with metrics for Prometheus.\nEvery flag is also read from the environment "
+      "(HYDRANT_MAX_QUEUE=100) and from "
       "--config (max_queue = 100); the command line wins, then the environment.",
       "hydrant serve");
   AddModelFlags(app, options.engine);
@@ -118,14 +107,13 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
                  "Where Prometheus scrapes /metrics: host:port or off")
       ->type_name("ADDRESS")
       ->capture_default_str();
+  AddGrpcServerFlags(app, options.grpc);
   AddSchedulingFlags(app, options.engine);
+  AddQueueFlags(app, options.engine);
+  AddTenantFlags(app, options.generation.tenants);
   AddEvictionFlags(app, options.engine.eviction);
   AddAuditFlags(app, options.engine);
-  double drain_seconds = options.drain_timeout.count();
-  app.add_option("--drain_timeout", drain_seconds,
-                 "Seconds that running requests get after SIGTERM")
-      ->check(NumberIn(0, kMaxDrainSeconds))
-      ->capture_default_str();
+  AddLifeFlags(app, options);
   app.add_option_function<std::string>(
          "--metrics_compat",
          [&options](const std::string&) { options.metric_names = MetricNames::kVllm; },
@@ -134,15 +122,17 @@ std::variant<ServeOptions, int> ParseServeOptions(const std::vector<std::string>
       ->type_name("NAMES");
   AddConfigFile(app);
   app.callback([&options] {
+    CheckLimits(options.grpc);
     CheckBudgetLimits(options.engine.eviction);
+    CheckTenantFlags(options.generation.tenants);
+    CheckStreamBuffer(options.generation);
     if (options.engine.audit_rate > 0 && options.engine.audit_bytes == 0) {
       throw CLI::ValidationError("--audit_rate", "audits need memory, and --audit_bytes is 0");
     }
   });
 
   if (const auto exit_code = ParseFlags(app, WithEnvironment(app, args))) return *exit_code;
-  options.drain_timeout = std::chrono::duration<double>(drain_seconds);
-  options.description = DescribeFlags(app);
+  options.effective = EffectiveFlags(app);
   return options;
 }
 

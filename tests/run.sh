@@ -2,6 +2,8 @@
 # Installs what the tests need, builds with warnings as errors, and runs every test:
 #   1. all of it, with the server, against a real model over real sockets (preset ci)
 #   2. kernels, scheduler and engine once more without gRPC, under ASan and UBSan
+#   3. what shares state between threads, under TSan
+#   4. the fuzzers of everything that parses foreign bytes, for a short while each
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -45,5 +47,21 @@ cmake --build build/asan-core
 step "their tests"
 # One at a time: their threads spin at barriers, and sanitized they are slow enough.
 ctest --test-dir build/asan-core --output-on-failure --no-tests=error || failed=1
+
+step "build of what shares state between threads, with TSan"
+# Line numbers are enough to read a report, and spare a third of the time.
+cmake --preset tsan -B build/tsan-threads -D HYDRANT_BENCHMARKS=OFF -D CMAKE_CXX_FLAGS_DEBUG=-g1
+threaded=(engine_test engine_queue_test grpc_server_test server_lifecycle_test response_buffer_test
+  tenants_test watchdog_test log_test)
+cmake --build build/tsan-threads --target "${threaded[@]}"
+
+step "its tests"
+ctest --test-dir build/tsan-threads --output-on-failure --no-tests=error \
+  --tests-regex "^($(IFS='|' && echo "${threaded[*]}"))\$" || failed=1
+
+step "fuzzers"
+cmake --preset fuzz
+cmake --build --preset fuzz
+ctest --preset fuzz --no-tests=error --parallel "$jobs" || failed=1
 
 [[ -z $failed ]]

@@ -243,7 +243,8 @@ Value Interpreter::GetItem(const Value& value, const Value& key) {
       if (indexable) return value.items()[index];
       const std::string_view rest =
           std::string_view(value.text()).substr(OffsetOfCharacter(value.text(), index));
-      return Value::String(std::string(rest.substr(0, Utf8Length(rest[0]))));
+      const Value character = Value::String(std::string(rest.substr(0, Utf8Length(rest[0]))));
+      return value.is_markup() ? character.AsMarkup() : character;
     }
   }
   if (key.is(Value::kString)) {
@@ -301,7 +302,10 @@ Value Interpreter::Slice(const Value& value, const Expression& slice) {
     if (stride > static_cast<uint64_t>(size)) break;
     i += step;
   }
-  if (is_text) return MakeString(FromCharacters(text));
+  if (is_text) {
+    const Value part = MakeString(FromCharacters(text));
+    return value.is_markup() ? part.AsMarkup() : part;
+  }
   return value.is(Value::kTuple) ? Value::Tuple(std::move(items)) : MakeList(std::move(items));
 }
 

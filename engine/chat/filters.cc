@@ -57,6 +57,7 @@ Value Length(Interpreter& interpreter, const Value& value, const Arguments&) {
 
 Value Method(Interpreter& interpreter, const Value& value, std::string_view name,
              const Arguments& arguments = {}) {
+  if (value.is(Value::kString)) return CallTextMethod(interpreter, value, name, arguments);
   return CallStringMethod(interpreter, value.Str(), name, arguments);
 }
 Value LowerFilter(Interpreter& i, const Value& v, const Arguments&) {
@@ -81,8 +82,8 @@ Value ReplaceFilter(Interpreter& interpreter, const Value& value, const Argument
   const Value* to = arguments.Find(1, "new");
   if (!from || !to) return interpreter.Fail("replace needs what to replace, and by what");
   const Value count = Value::Int(Integer(interpreter, arguments, 2, "count", -1));
-  return Method(interpreter, value, "replace",
-                {{Value::String(from->Str()), Value::String(to->Str()), count}, {}});
+  return CallStringMethod(interpreter, value.Str(), "replace",
+                          {{Value::String(from->Str()), Value::String(to->Str()), count}, {}});
 }
 
 // Words begin after white space, hyphens and opening brackets.
@@ -128,7 +129,8 @@ Value IndentFilter(Interpreter& interpreter, const Value& value, const Arguments
     if (i == 0 ? first : (blank || !line.empty())) out += indent;
     out += line;
   }
-  return interpreter.MakeString(std::move(out));
+  const Value made = interpreter.MakeString(std::move(out));
+  return value.is_markup() ? made.AsMarkup() : made;
 }
 
 Value TruncateFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -145,7 +147,9 @@ Value TruncateFilter(Interpreter& interpreter, const Value& value, const Argumen
   std::string out = FromCharacters(text.substr(0, static_cast<size_t>(kept)));
   const size_t space = out.rfind(' ');
   if (!Flag(arguments, 1, "killwords") && space != std::string::npos) out.resize(space);
-  return interpreter.MakeString(out + end);
+  const Value kept_text = interpreter.MakeString(std::move(out));
+  return interpreter.Binary("+", value.is_markup() ? kept_text.AsMarkup() : kept_text,
+                            end_given ? *end_given : Value::String(end));
 }
 
 Value WordCountFilter(Interpreter&, const Value& value, const Arguments&) {
@@ -283,45 +287,33 @@ Value StringFilter(Interpreter& interpreter, const Value& value, const Arguments
 }
 
 Value SafeFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  return StringFilter(interpreter, value, arguments);
+  return StringFilter(interpreter, value, arguments).AsMarkup();
 }
 
 Value EscapeFilter(Interpreter& interpreter, const Value& value, const Arguments&) {
-  std::string out;
-  for (const char c : value.Str()) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return interpreter.MakeString(std::move(out));
+  return Escape(interpreter, value);
+}
+
+Value ForceEscapeFilter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  return Escape(interpreter, interpreter.MakeString(value.Str()));
+}
+
+// "text % values", of markup too.
+Value Formatted(Interpreter& interpreter, const Value& value, const Value& values) {
+  if (value.is_markup()) return FormatMarkup(interpreter, value, values);
+  return FormatPercent(interpreter, value.Str(), values);
 }
 
 Value FormatFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   if (arguments.named.empty()) {
-    return FormatPercent(interpreter, value.Str(), Value::Tuple(arguments.positional));
+    return Formatted(interpreter, value, Value::Tuple(arguments.positional));
   }
   if (!arguments.positional.empty()) {
     return interpreter.Fail("format takes positional or keyword arguments, not both");
   }
   Dict names;
   for (const auto& [name, held] : arguments.named) names.Set(Value::String(name), held);
-  return FormatPercent(interpreter, value.Str(), Value::OfDict(std::move(names)));
+  return Formatted(interpreter, value, Value::OfDict(std::move(names)));
 }
 
 Value AttrFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -394,7 +386,7 @@ FilterFunction FindFilter(std::string_view name) {
       {"e", EscapeFilter},
       {"escape", EscapeFilter},
       {"float", FloatFilter},
-      {"forceescape", EscapeFilter},
+      {"forceescape", ForceEscapeFilter},
       {"format", FormatFilter},
       {"indent", IndentFilter},
       {"int", IntFilter},

@@ -132,6 +132,16 @@ Value BindMethod(const Value& value, std::string_view name);
 Value CallStringMethod(Interpreter& interpreter, const std::string& self, std::string_view name,
                        const Arguments& arguments);
 
+// As CallStringMethod, of a text that may be markup.
+Value CallTextMethod(Interpreter& interpreter, const Value& self, std::string_view name,
+                     const Arguments& arguments);
+
+// `value` as markup: its text escaped, unless it is markup already.
+Value Escape(Interpreter& interpreter, const Value& value);
+// "left + right" of texts of which one is markup, and "markup % values".
+Value AddMarkup(Interpreter& interpreter, const Value& left, const Value& right);
+Value FormatMarkup(Interpreter& interpreter, const Value& markup, const Value& values);
+
 // Python's "text % values" and "text.format(...)".
 Value FormatPercent(Interpreter& interpreter, std::string_view format, const Value& values);
 Value FormatBraces(Interpreter& interpreter, std::string_view format, const Arguments& arguments);

@@ -77,7 +77,7 @@ class BoundMethod : public Object {
   Value Call(Interpreter& interpreter, const Arguments& arguments) override {
     if (self_.is(Value::kDict)) return CallDictMethod(interpreter, self_, name_, arguments);
     if (self_.is(Value::kString)) {
-      return CallStringMethod(interpreter, self_.text(), name_, arguments);
+      return CallTextMethod(interpreter, self_, name_, arguments);
     }
     return CallSequenceMethod(interpreter, self_, name_, arguments);
   }

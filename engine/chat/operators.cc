@@ -100,8 +100,10 @@ Value Interpreter::Binary(std::string_view op, const Value& left, const Value& r
     }
     return FloatBinary(op, left.number(), right.number());
   }
+  if (op == "%" && left.is_markup()) return FormatMarkup(*this, left, right);
   if (op == "%" && left.is(Value::kString)) return FormatPercent(*this, left.text(), right);
   if (op == "+" && left.kind() == right.kind()) {
+    if (left.is_markup() || right.is_markup()) return AddMarkup(*this, left, right);
     if (left.is(Value::kString)) {
       if (!Charge(left.text().size() + right.text().size())) return Value();
       return Value::String(left.text() + right.text());
@@ -131,7 +133,10 @@ Value Interpreter::Binary(std::string_view op, const Value& left, const Value& r
           items.insert(items.end(), repeated.items().begin(), repeated.items().end());
         }
       }
-      if (is_text) return Value::String(std::move(text));
+      if (is_text) {
+        const Value made = Value::String(std::move(text));
+        return repeated.is_markup() ? made.AsMarkup() : made;
+      }
       return repeated.is(Value::kTuple) ? Value::Tuple(std::move(items))
                                         : Value::List(std::move(items));
     }

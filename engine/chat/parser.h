@@ -62,6 +62,9 @@ class Parser {
   ExpressionPtr ParseTarget(bool with_namespace, TupleEnd end);
   bool CheckTarget(const Expression& target);
   ExpressionPtr ParseConditional();
+  // Operands of `next` joined by the operator `name`, from the left.
+  ExpressionPtr ParseChain(std::string_view name, Expression::Kind kind,
+                           ExpressionPtr (Parser::*next)());
   ExpressionPtr ParseOr();
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();

@@ -113,29 +113,22 @@ ExpressionPtr Parser::ParseConditional() {
   return result;
 }
 
-ExpressionPtr Parser::ParseOr() {
-  ExpressionPtr left = ParseAnd();
-  while (ok() && AtName("or")) {
-    ExpressionPtr both = Make(Expression::kOr, Peek().position);
+ExpressionPtr Parser::ParseChain(std::string_view name, Expression::Kind kind,
+                                 ExpressionPtr (Parser::*next)()) {
+  ExpressionPtr left = (this->*next)();
+  while (ok() && AtName(name)) {
+    ExpressionPtr both = Make(kind, Peek().position);
     ++at_;
     both->operands.push_back(std::move(left));
-    both->operands.push_back(ParseAnd());
+    both->operands.push_back((this->*next)());
     left = std::move(both);
   }
   return left;
 }
 
-ExpressionPtr Parser::ParseAnd() {
-  ExpressionPtr left = ParseNot();
-  while (ok() && AtName("and")) {
-    ExpressionPtr both = Make(Expression::kAnd, Peek().position);
-    ++at_;
-    both->operands.push_back(std::move(left));
-    both->operands.push_back(ParseNot());
-    left = std::move(both);
-  }
-  return left;
-}
+ExpressionPtr Parser::ParseOr() { return ParseChain("or", Expression::kOr, &Parser::ParseAnd); }
+
+ExpressionPtr Parser::ParseAnd() { return ParseChain("and", Expression::kAnd, &Parser::ParseNot); }
 
 ExpressionPtr Parser::ParseNot() {
   if (!AtName("not")) return ParseCompare();

@@ -97,13 +97,17 @@ std::vector<Keyed> KeyedItems(Interpreter& interpreter, const Value& value, cons
   return keyed;
 }
 
+Value ItemsOf(Interpreter& interpreter, std::vector<Keyed> keyed) {
+  std::vector<Value> items;
+  for (Keyed& entry : keyed) items.push_back(std::move(entry.item));
+  return interpreter.MakeList(std::move(items));
+}
+
 Value SortFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   std::vector<Keyed> keyed = KeyedItems(interpreter, value, Given(arguments, 2, "attribute"),
                                         Flag(arguments, 1, "case_sensitive"));
   Sort(interpreter, keyed, Flag(arguments, 0, "reverse"));
-  std::vector<Value> items;
-  for (Keyed& entry : keyed) items.push_back(std::move(entry.item));
-  return interpreter.MakeList(std::move(items));
+  return ItemsOf(interpreter, std::move(keyed));
 }
 
 Value DictSortFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -117,9 +121,7 @@ Value DictSortFilter(Interpreter& interpreter, const Value& value, const Argumen
   std::vector<Keyed> keyed = KeyedItems(interpreter, interpreter.MakeList(std::move(pairs)), &index,
                                         Flag(arguments, 0, "case_sensitive"));
   Sort(interpreter, keyed, Flag(arguments, 2, "reverse"));
-  std::vector<Value> items;
-  for (Keyed& entry : keyed) items.push_back(std::move(entry.item));
-  return interpreter.MakeList(std::move(items));
+  return ItemsOf(interpreter, std::move(keyed));
 }
 
 Value GroupByFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -205,7 +207,8 @@ Value ReverseFilter(Interpreter& interpreter, const Value& value, const Argument
   if (!value.is(Value::kString)) return Value::Generator(std::move(items));
   std::string text;
   for (const Value& item : items) text += item.text();
-  return interpreter.MakeString(std::move(text));
+  const Value reversed = interpreter.MakeString(std::move(text));
+  return value.is_markup() ? reversed.AsMarkup() : reversed;
 }
 
 Value JoinFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {

@@ -61,7 +61,7 @@ bool IsIterable(Interpreter& i, const Value& v, const Arguments& a) {
 bool IsCallable(Interpreter&, const Value& v, const Arguments&) {
   return v.is(Value::kUndefined) || (v.is(Value::kObject) && v.object().callable());
 }
-bool IsEscaped(Interpreter&, const Value&, const Arguments&) { return false; }
+bool IsEscaped(Interpreter&, const Value& v, const Arguments&) { return v.is_markup(); }
 bool IsSameAs(Interpreter& i, const Value& v, const Arguments& arguments) {
   const Value* other = arguments.Find(0, "other");
   return other ? v.SameAs(*other) : Fails(i, "sameas needs a value");

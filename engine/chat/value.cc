@@ -82,6 +82,12 @@ Value Value::String(std::string text) {
   return value;
 }
 
+Value Value::AsMarkup() const {
+  Value value = *this;
+  value.markup_ = is(kString);
+  return value;
+}
+
 Value Value::Make(Kind kind, std::vector<Value> items) {
   auto sequence = std::make_shared<Sequence>();
   for (const Value& item : items) sequence->depth = std::max(sequence->depth, item.depth() + 1);
@@ -209,7 +215,7 @@ std::string Value::Repr(int depth) const {
     case kFloat:
       return FloatRepr(number());
     case kString:
-      return StringRepr(text());
+      return markup_ ? absl::StrCat("Markup(", StringRepr(text()), ")") : StringRepr(text());
     case kList:
       return absl::StrCat("[", Joined(items(), depth), "]");
     case kTuple:

@@ -100,6 +100,9 @@ class Value {
   const Dict& dict() const;
   Object& object() const;
   const std::shared_ptr<Object>& shared_object() const;
+  // Of a text: HTML that has been escaped (MarkupSafe's Markup). What is joined to it is escaped.
+  bool is_markup() const { return markup_; }
+  Value AsMarkup() const;  // a text as such; any other value as it is
   // Why an undefined value is.
   std::string_view why() const;
 
@@ -116,6 +119,7 @@ class Value {
   static Value Make(Kind kind, std::vector<Value> items);
 
   Kind kind_;
+  bool markup_ = false;
   std::variant<std::monostate, int64_t, double, std::shared_ptr<const std::string>,
                std::shared_ptr<Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Object>>
       data_;

@@ -3,15 +3,25 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 
 namespace hydrant::engine {
 
+WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint, kernels::Backend& backend,
+                           kernels::WeightDType dtype)
+    : checkpoint_(checkpoint), backend_(backend), dtype_(dtype) {
+  for (const weights::TensorView& view : checkpoint.Tensors()) {
+    quantised_ = quantised_ || !view.is_float();
+  }
+}
+
 absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& parts, int64_t cols,
-                                                 bool bias_expected) {
+                                                 bool bias_expected, LinearRole role) {
   struct Stacked {
     int64_t first_row;
     const LinearPart* part;
@@ -41,22 +51,44 @@ absl::StatusOr<LinearLayer> WeightLoader::Linear(const std::vector<LinearPart>& 
   source.cols = cols;
   // A weight that is no number would be lost in quantising, and the model would talk nonsense.
   std::atomic<const Stacked*> broken = nullptr;
+  const auto stacked_at = [&](int64_t row) {
+    return &*std::prev(
+        std::upper_bound(stack.begin(), stack.end(), row,
+                         [](int64_t r, const Stacked& stacked) { return r < stacked.first_row; }));
+  };
   source.read_row = [&](int64_t row, float* out) {
-    auto it = std::upper_bound(stack.begin(), stack.end(), row,
-                               [](int64_t r, const Stacked& s) { return r < s.first_row; });
-    --it;
-    it->view.read_row(it->part->FileRow(row - it->first_row), out);
+    const Stacked* stacked = stacked_at(row);
+    stacked->view.read_row(stacked->part->FileRow(row - stacked->first_row), out);
     float zero = 0;
     for (int64_t i = 0; i < cols; ++i) zero += out[i] * 0.0f;
-    if (zero != 0.0f) broken = &*it;  // NaN and infinity times 0 are NaN
+    if (zero != 0.0f) broken = stacked;  // NaN and infinity times 0 are NaN
   };
+  kernels::WeightDType dtype = dtype_;
+  if (dtype == kernels::WeightDType::kInt4) {
+    const bool in_groups = std::all_of(stack.begin(), stack.end(), [](const Stacked& stacked) {
+      return stacked.view.read_groups != nullptr;
+    });
+    if (in_groups) {
+      source.read_groups = [&](int64_t row, uint8_t* levels, kernels::Int4Range* ranges) {
+        const Stacked* stacked = stacked_at(row);
+        stacked->view.read_groups(stacked->part->FileRow(row - stacked->first_row), levels, ranges);
+        for (int64_t i = 0; i < kernels::Int4Groups(cols); ++i) {
+          if (!kernels::IsFiniteF16(ranges[i].scale) || !kernels::IsFiniteF16(ranges[i].zero)) {
+            broken = stacked;
+          }
+        }
+      };
+    } else if (quantised_ || role == LinearRole::kHead) {
+      dtype = kernels::WeightDType::kInt8;
+    }
+  }
   LinearLayer layer;
-  auto packed = backend_.Pack(source, dtype_);
-  if (!packed.ok()) return packed.status();
+  auto packed = backend_.Pack(source, dtype);
   if (const Stacked* stacked = broken) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor \"", stacked->view.file_name, "\" holds a NaN or an infinity"));
   }
+  if (!packed.ok()) return packed.status();
   layer.weight = *std::move(packed);
   packed_bytes_ += layer.weight->bytes();
   if (!bias.empty()) {
@@ -96,9 +128,33 @@ absl::StatusOr<kernels::MatrixSource> WeightLoader::Table(const std::string& nam
   return kernels::MatrixSource{rows, cols, std::move(view->read_row)};
 }
 
+namespace {
+
+// The share of its own frequency that dimension pair `i` keeps under YaRN (arXiv 2309.00071): all
+// of it where it turns more than beta_fast times within the original context, none below beta_slow.
+double YarnShare(const RopeConfig& config, int32_t rotary_dim, int i) {
+  const auto turns_at = [&](double turns) {
+    return rotary_dim *
+           std::log(config.original_max_position_embeddings / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(config.theta));
+  };
+  double low = turns_at(config.beta_fast), high = turns_at(config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, rotary_dim - 1.0);
+  if (low == high) high += 0.001;
+  return 1 - std::clamp((i - low) / (high - low), 0.0, 1.0);
+}
+
+}  // namespace
+
 kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
   kernels::RopeParams rope;
   rope.rotary_dim = rotary_dim;
+  rope.attention_factor = static_cast<float>(config.attention_factor);
   const double pi2 = 2.0 * std::numbers::pi;
   for (int i = 0; i < rotary_dim / 2; ++i) {
     double freq = 1.0 / std::pow(config.theta, 2.0 * i / rotary_dim);
@@ -121,6 +177,11 @@ kernels::RopeParams MakeRope(const RopeConfig& config, int32_t rotary_dim) {
               (config.high_freq_factor - config.low_freq_factor);
           freq = (1.0 - smooth) * freq / config.factor + smooth * freq;
         }
+        break;
+      }
+      case RopeScaling::kYarn: {
+        const double share = YarnShare(config, rotary_dim, i);
+        freq = (1.0 - share) * freq / config.factor + share * freq;
         break;
       }
     }

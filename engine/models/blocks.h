@@ -54,17 +54,24 @@ class LoadStatus {
   absl::Status status_;
 };
 
+// What a linear layer is to the model: the head's errors are those of the logits.
+enum class LinearRole { kInner, kHead };
+
 // Reads tensors of one checkpoint for one backend and counts what is packed.
+//
+// int4 takes no bit away that a quantised file has. A matrix is packed in int4 where all of its
+// parts are 4-bit tensors of that very form (Q4_0, Q4_1, Q4_K), whose numbers are kept; and, of a
+// checkpoint that is not quantised at all (f32, f16, bf16), every matrix but the head. All others,
+// as the Q8_0 or Q6_K tensors beside 4-bit ones, are packed in int8.
 class WeightLoader {
  public:
   WeightLoader(const weights::Checkpoint& checkpoint, kernels::Backend& backend,
-               kernels::WeightDType dtype)
-      : checkpoint_(checkpoint), backend_(backend), dtype_(dtype) {}
+               kernels::WeightDType dtype);
 
   // [sum of rows, cols]. A bias is used where the checkpoint has one for a part; parts without one
   // then count as zero. `bias_expected` makes a missing one an error.
   absl::StatusOr<LinearLayer> Linear(const std::vector<LinearPart>& parts, int64_t cols,
-                                     bool bias_expected);
+                                     bool bias_expected, LinearRole role = LinearRole::kInner);
   // [size], each plus `offset`.
   absl::StatusOr<kernels::Buffer> Vector(const std::string& name, int64_t size, double offset = 0);
   // [size], or `value` in each place where the checkpoint has no such tensor.
@@ -80,6 +87,7 @@ class WeightLoader {
   const weights::Checkpoint& checkpoint_;
   kernels::Backend& backend_;
   kernels::WeightDType dtype_;
+  bool quantised_ = false;  // some matrix of the checkpoint is
   size_t packed_bytes_ = 0;
 };
 

@@ -45,7 +45,7 @@ absl::Status DecoderModel::LoadWeights(const weights::Checkpoint& checkpoint,
   const std::string head = c.tie_word_embeddings ? embedding : names_.head;
   load(embedding_, loader.Table(embedding + ".weight", c.vocab_size, embedding_cols()));
   if (c.has_final_norm) load(final_norm_, LoadNorm(loader, names_.final_norm));
-  load(head_, loader.Linear({{head, c.vocab_size}}, embedding_cols(), false));
+  load(head_, loader.Linear({{head, c.vocab_size}}, embedding_cols(), false, LinearRole::kHead));
   if (!load.status().ok()) return load.status();
   if (absl::Status status = LoadRest(loader); !status.ok()) return status;
   progress(1.0);

@@ -10,15 +10,19 @@
 
 namespace hydrant::engine {
 
-enum class RopeScaling { kNone, kLinear, kLlama3 };
+enum class RopeScaling { kNone, kLinear, kLlama3, kYarn };
 
 struct RopeConfig {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;                           // linear, llama3
+  double factor = 1.0;                           // linear, llama3, yarn
   double low_freq_factor = 1.0;                  // llama3
   double high_freq_factor = 4.0;                 // llama3
-  int32_t original_max_position_embeddings = 0;  // llama3
+  int32_t original_max_position_embeddings = 0;  // llama3, yarn
+  double beta_fast = 32.0;                       // yarn
+  double beta_slow = 1.0;                        // yarn
+  bool truncate = true;                          // yarn: the blended range is of whole dimensions
+  double attention_factor = 1.0;                 // yarn: multiplies cos and sin
   // GGUF: explicit divisors of each frequency (rope_freqs.weight), [rotary_dim / 2], or empty.
   std::vector<float> freq_divisors;
 };

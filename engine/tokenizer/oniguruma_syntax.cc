@@ -1,6 +1,7 @@
 // Where Oniguruma (doc/RE, Ruby's syntax) and PCRE2 give one spelling two meanings.
 
 #include <cctype>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/tokenizer/regex.h"
+#include "engine/tokenizer/unicode.h"
 
 namespace hydrant::engine {
 namespace {
@@ -18,11 +20,20 @@ constexpr std::string_view kSpace =
     "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
     "\\x{3000}";
 constexpr std::string_view kNotSpace = "\\P{White_Space}";
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
-// Outside of a class \w has the other digits and fractions of Latin-1 too.
-constexpr std::string_view kWordAlone =
-    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 constexpr std::string_view kHexDigit = "0-9a-fA-F";
+
+// Characters with one of the properties, as the inside of a class.
+std::string Members(std::initializer_list<const char*> properties) {
+  std::string members;
+  for (const char* property : properties) {
+    absl::StrAppend(&members, "\\p{", property, "}", NewerMembers(property));
+  }
+  return members;
+}
+
+std::string Word() { return Members({"Alphabetic", "M", "Nd", "Pc"}); }
+// Outside of a class \w has the other digits and fractions of Latin-1 too.
+std::string WordAlone() { return absl::StrCat(Word(), "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"); }
 
 class Translator {
  public:
@@ -87,7 +98,13 @@ class Translator {
         }
         break;
       case 'w':
-        Emit(in_class ? kWord : kWordAlone, in_class);
+        Emit(in_class ? Word() : WordAlone(), in_class);
+        break;
+      case 'd':
+        Emit(Members({"Nd"}), in_class);
+        break;
+      case 'D':
+        out_ += absl::StrCat("[^", Members({"Nd"}), "]");
         break;
       case 'h':
         Emit(kHexDigit, in_class);
@@ -95,27 +112,27 @@ class Translator {
       case 'W':
       case 'H':
         if (in_class) return Refuse("\\W or \\H inside a class");
-        Emit(letter == 'W' ? kWordAlone : kHexDigit, in_class, /*negated=*/true);
+        Emit(letter == 'W' ? WordAlone() : std::string(kHexDigit), in_class, /*negated=*/true);
         break;
       case 'b':
         if (in_class) {
           out_ += "\\b";
         } else {
-          out_ += absl::StrCat("(?:(?<=[", Word(), "])(?![", Word(), "])|(?<![", Word(), "])(?=[",
-                               Word(), "]))");
+          out_ += absl::StrCat("(?:(?<=[", WordAlone(), "])(?![", WordAlone(), "])|(?<![",
+                               WordAlone(), "])(?=[", WordAlone(), "]))");
         }
         break;
       case 'B':
         if (in_class) return Refuse("\\B inside a class");
-        out_ += absl::StrCat("(?:(?<=[", Word(), "])(?=[", Word(), "])|(?<![", Word(), "])(?![",
-                             Word(), "]))");
+        out_ += absl::StrCat("(?:(?<=[", WordAlone(), "])(?=[", WordAlone(), "])|(?<![",
+                             WordAlone(), "])(?![", WordAlone(), "]))");
         break;
       case 'v':
         out_ += "\\x0b";
         break;
       case 'p':
       case 'P':
-        return Property();
+        return Property(in_class);
       case 'u': {
         const std::string_view digits = in_.substr(at_ + 2, 4);
         if (digits.size() < 4) return Refuse("\\u without four digits");
@@ -147,18 +164,29 @@ class Translator {
 
   // "\p{Name}", "\p{^Name}": the name of a script is the script alone in Oniguruma, and in PCRE2
   // also what other scripts share with it, unless one says sc.
-  void Property() {
+  void Property(bool in_class) {
     const size_t end = in_.find('}', at_);
     const size_t name_at = at_ + (in_.substr(at_ + 2).starts_with("{^") ? 4 : 3);
     if (end == std::string_view::npos || in_[at_ + 2] != '{' || end < name_at) {
       return Refuse("this property");
     }
-    out_ += in_.substr(at_, name_at - at_);
-    std::string_view name = in_.substr(name_at, end - name_at);
-    if (name.size() > 2 && !IsGeneralProperty(name)) out_ += "sc:";
-    out_ += name;
-    out_ += '}';
+    const std::string_view name = in_.substr(name_at, end - name_at);
+    const bool is_script = name.size() > 2 && !IsGeneralProperty(name);
+    const bool negated = (in_[at_ + 1] == 'P') != (name_at - at_ == 4);
     at_ = end + 1;
+    const std::string property = absl::StrCat(is_script ? "{sc:" : "{", std::string(name), "}");
+    // What is newer is no longer "other" (C, Cn).
+    const bool other = name == "C" || name == "Cn";
+    const std::string newer = NewerMembers(name == "C"    ? "NotOther"
+                                           : name == "Cn" ? "Assigned"
+                                                          : name);
+    if (newer.empty()) {
+      out_ += absl::StrCat(negated ? "\\P" : "\\p", property);
+    } else if (negated == other) {
+      Emit(absl::StrCat(other ? "\\P" : "\\p", property, newer), in_class);
+    } else {
+      out_ += absl::StrCat("[^", other ? "\\P" : "\\p", property, newer, "]");
+    }
   }
 
   static bool IsGeneralProperty(std::string_view name) {
@@ -168,8 +196,6 @@ class Translator {
     }
     return false;
   }
-
-  static absl::string_view Word() { return {kWordAlone.data(), kWordAlone.size()}; }
 
   // A bracket, whose members may be brackets themselves and intersections ("[a[bc]]", "[a&&[^b]]"):
   // PCRE2 has neither, so a bracket with such members becomes a group that matches one character.
@@ -213,7 +239,12 @@ class Translator {
         at_ += 2;
       } else {
         Member(rest);
-        members += out_;
+        // What is said as all but others can be no member.
+        if (out_.starts_with("[^")) {
+          groups.push_back(out_);
+        } else {
+          members += out_;
+        }
       }
       out_.clear();
     }
@@ -240,7 +271,7 @@ class Translator {
     if (rest.starts_with("[:")) {
       const size_t end = rest.find(":]");
       if (end == std::string_view::npos) return Refuse("an unfinished [: in a class");
-      const std::string_view members = PosixClass(rest.substr(2, end - 2));
+      const std::string members = PosixClass(rest.substr(2, end - 2));
       if (members.empty()) return Refuse("this bracket");
       out_ += members;
       at_ += end + 2;
@@ -249,15 +280,15 @@ class Translator {
     out_ += in_[at_++];
   }
 
-  static std::string_view PosixClass(std::string_view name) {
-    if (name == "word") return kWord;
-    if (name == "space") return kSpace;
-    if (name == "alpha") return "\\p{Alphabetic}";
-    if (name == "digit") return "\\p{Nd}";
-    if (name == "alnum") return "\\p{Alphabetic}\\p{Nd}";
-    if (name == "upper") return "\\p{Uppercase}";
-    if (name == "lower") return "\\p{Lowercase}";
-    if (name == "punct") return "\\p{P}\\p{S}";
+  static std::string PosixClass(std::string_view name) {
+    if (name == "word") return Word();
+    if (name == "space") return std::string(kSpace);
+    if (name == "alpha") return Members({"Alphabetic"});
+    if (name == "digit") return Members({"Nd"});
+    if (name == "alnum") return Members({"Alphabetic", "Nd"});
+    if (name == "upper") return Members({"Uppercase"});
+    if (name == "lower") return Members({"Lowercase"});
+    if (name == "punct") return Members({"P", "S"});
     return {};
   }
 

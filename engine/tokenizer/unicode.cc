@@ -135,14 +135,33 @@ bool HasTrait(char32_t character, Trait trait) {
   return kTraitValues[RangeOf(kTraitStarts, character)] & trait;
 }
 
+namespace {
+
+void AppendRange(uint32_t first, uint32_t last, std::string& members) {
+  char range[48];
+  std::snprintf(range, sizeof(range), "\\x{%x}-\\x{%x}", first, last);
+  members += range;
+}
+
+}  // namespace
+
+std::string NewerMembers(std::string_view property) {
+  std::string members;
+  for (size_t name = 0; name < std::size(kNewerNames); ++name) {
+    if (kNewerNames[name] != property) continue;
+    for (size_t i = name == 0 ? 0 : kNewerEnds[name - 1]; i < kNewerEnds[name]; i += 2) {
+      AppendRange(kNewerRanges[i], kNewerRanges[i + 1], members);
+    }
+  }
+  return members;
+}
+
 std::string ClassOfTrait(Trait trait) {
   std::string members;
   for (size_t i = 0; i < std::size(kTraitStarts); ++i) {
     if (!(kTraitValues[i] & trait)) continue;
     const uint32_t end = i + 1 < std::size(kTraitStarts) ? kTraitStarts[i + 1] : 0x110000;
-    char range[48];
-    std::snprintf(range, sizeof(range), "\\x{%x}-\\x{%x}", kTraitStarts[i], end - 1);
-    members += range;
+    AppendRange(kTraitStarts[i], end - 1, members);
   }
   return members;
 }

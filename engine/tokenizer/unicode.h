@@ -45,6 +45,12 @@ bool HasTrait(char32_t character, Trait trait);
 // Ranges of all characters with a trait, as the inside of a regular expression's class.
 std::string ClassOfTrait(Trait trait);
 
+// Ranges of the characters that have a property in the regular expressions of Hugging Face's
+// library and that Unicode 14, PCRE2's in Debian 12, does not know, as the inside of a class.
+// `property`: a general category or its first letter, a script, Alphabetic ...;
+// "Assigned": all of them; "NotOther": those outside of C.
+std::string NewerMembers(std::string_view property);
+
 // A number for each script, as UnicodeScripts tells them apart; 0 goes with every one.
 uint8_t ScriptOf(char32_t character);
 

@@ -33,4 +33,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
   return OpenGgufCheckpoint(path);
 }
 
+const std::string* Checkpoint::chat_template() const {
+  const auto found = chat_templates().find(kDefaultTemplate);
+  return found == chat_templates().end() ? nullptr : &found->second;
+}
+
 }  // namespace hydrant::engine::weights

@@ -21,6 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/models/model_config.h"
+#include "engine/weights/chat_templates.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::engine {
 class Tokenizer;
@@ -29,7 +31,7 @@ class Tokenizer;
 namespace hydrant::engine::weights {
 
 // A tensor of one or two dimensions, handed out as f32 a row at a time (a vector is one row).
-// Valid as long as its Checkpoint. read_row may be called from several threads at once.
+// Valid as long as its Checkpoint. Its functions may be called from several threads at once.
 struct TensorView {
   std::string name;       // Hugging Face's
   std::string file_name;  // as the file has it, for messages
@@ -38,6 +40,12 @@ struct TensorView {
   int64_t cols = 0;
   int64_t bytes = 0;  // in the file
   std::function<void(int64_t row, float* out)> read_row;
+  // As in kernels::MatrixSource; set for matrices whose type is a 4-bit one of the form of int4.
+  std::function<void(int64_t row, uint8_t* levels, kernels::Int4Range* ranges)> read_groups =
+      nullptr;
+
+  // Whether each number has 16 bits of its own or more.
+  bool is_float() const { return bytes >= 2 * rows * cols; }
 };
 
 // Default sampling and stopping of generation_config.json (or its GGUF likeness).
@@ -64,8 +72,9 @@ class Checkpoint {
   // What the file calls its kind of tokenizer, for `inspect`, whether we can load it or not:
   // "gpt2, pre-tokenizer smollm" in GGUF; "BPE, byte-level" by tokenizer.json. Empty: it says none.
   virtual absl::StatusOr<std::string> TokenizerKind() const = 0;
-  // Jinja source of the chat template; nullopt when the checkpoint has none.
-  virtual const std::optional<std::string>& chat_template() const = 0;
+  virtual const ChatTemplates& chat_templates() const = 0;
+  // Jinja source of the template of plain conversations; nullptr when the checkpoint has none.
+  const std::string* chat_template() const;
 
   virtual bool Has(std::string_view name) const = 0;
   // NOT_FOUND naming the tensor; INVALID_ARGUMENT when its shape is not [rows, cols] (a vector:

@@ -7,12 +7,15 @@
 namespace hydrant::engine::weights {
 namespace {
 
-absl::Status CheckRope(const ModelConfig& config) {
-  const RopeConfig& rope = config.rope;
+absl::Status CheckRope(const ModelConfig& config, const RopeConfig& rope) {
   if (rope.scaling == RopeScaling::kLlama3 && rope.high_freq_factor <= rope.low_freq_factor) {
     return absl::InvalidArgumentError(absl::StrCat("rope high_freq_factor ", rope.high_freq_factor,
                                                    " must be above low_freq_factor ",
                                                    rope.low_freq_factor));
+  }
+  if (rope.scaling == RopeScaling::kYarn && rope.theta <= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rope theta ", rope.theta, " must be above 1 for yarn"));
   }
   if (rope.freq_divisors.empty()) return absl::OkStatus();
   if (rope.freq_divisors.size() != static_cast<size_t>(config.rotary_dim / 2)) {
@@ -55,10 +58,16 @@ absl::Status Check(const ConfigKeys& keys, ModelConfig* config) {
                      " rotary dimensions; an even number up to the head size, ", config->head_dim,
                      ", is allowed"));
   }
-  return CheckRope(*config);
+  absl::Status status = CheckRope(*config, config->rope);
+  if (config->sliding_rope) status.Update(CheckRope(*config, *config->sliding_rope));
+  return status;
 }
 
 }  // namespace
+
+double YarnAttentionFactor(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
 
 absl::Status FinishConfig(const std::string& where, const ConfigKeys& keys, ModelConfig* config) {
   const absl::Status status = Check(keys, config);

@@ -26,6 +26,9 @@ inline constexpr double kMaxRopeTheta = 1e15;
 inline constexpr double kMinRopeFactor = 1e-3;
 inline constexpr double kMaxRopeFactor = 1e6;
 
+// What YaRN multiplies cos and sin by, where a file does not say.
+double YarnAttentionFactor(double factor, double mscale = 1);
+
 // What a format calls the fields that FinishConfig checks.
 struct ConfigKeys {
   std::string hidden_size, heads, kv_heads, head_dim, rotary_dim;

@@ -9,6 +9,14 @@ namespace hydrant::engine::weights {
 namespace {
 
 constexpr int kBlock = 32;
+static_assert(kBlock == kernels::kInt4Group);
+
+void ReadNibbles(const uint8_t* in, uint8_t* __restrict levels) {
+  for (int j = 0; j < kBlock / 2; ++j) {
+    levels[j] = in[j] & 15;
+    levels[j + kBlock / 2] = in[j] >> 4;
+  }
+}
 
 }  // namespace
 
@@ -89,6 +97,22 @@ void DequantizeIq4Nl(const uint8_t* in, int64_t n, float* __restrict out) {
       out[j] = d * static_cast<float>(kIq4Levels[in[2 + j] & 15]);
       out[j + kBlock / 2] = d * static_cast<float>(kIq4Levels[in[2 + j] >> 4]);
     }
+  }
+}
+
+void ReadGroupsQ4_0(const uint8_t* in, int64_t n, uint8_t* __restrict levels,
+                    kernels::Int4Range* ranges) {
+  for (int64_t i = 0; i < n; i += kBlock, in += 2 + kBlock / 2, levels += kBlock, ++ranges) {
+    *ranges = {LoadU16(in), kernels::FloatToF16(LoadF16(in) * -8.0f)};
+    ReadNibbles(in + 2, levels);
+  }
+}
+
+void ReadGroupsQ4_1(const uint8_t* in, int64_t n, uint8_t* __restrict levels,
+                    kernels::Int4Range* ranges) {
+  for (int64_t i = 0; i < n; i += kBlock, in += 4 + kBlock / 2, levels += kBlock, ++ranges) {
+    *ranges = {LoadU16(in), LoadU16(in + 2)};
+    ReadNibbles(in + 4, levels);
   }
 }
 

@@ -20,6 +20,8 @@
 
 #include <cstdint>
 
+#include "kernels/quantization.h"
+
 namespace hydrant::engine::weights {
 
 using DequantizeRow = void (*)(const uint8_t* in, int64_t n, float* out);
@@ -45,6 +47,16 @@ void DequantizeQ4K(const uint8_t* in, int64_t n, float* out);
 void DequantizeQ5K(const uint8_t* in, int64_t n, float* out);
 void DequantizeQ6K(const uint8_t* in, int64_t n, float* out);
 void DequantizeIq4Xs(const uint8_t* in, int64_t n, float* out);
+
+// Of the types whose numbers are those of int4 as they are (kernels/quantization.h): the levels of
+// n values, and the range of each 32. Q4_K's scale d * s6 and zero -m * m6 are rounded to f16; the
+// others are exact. A range that f16 cannot hold comes out infinite.
+using ReadInt4Groups = void (*)(const uint8_t* in, int64_t n, uint8_t* levels,
+                                kernels::Int4Range* ranges);
+
+void ReadGroupsQ4_0(const uint8_t* in, int64_t n, uint8_t* levels, kernels::Int4Range* ranges);
+void ReadGroupsQ4_1(const uint8_t* in, int64_t n, uint8_t* levels, kernels::Int4Range* ranges);
+void ReadGroupsQ4K(const uint8_t* in, int64_t n, uint8_t* levels, kernels::Int4Range* ranges);
 
 }  // namespace hydrant::engine::weights
 

@@ -90,6 +90,21 @@ void DequantizeQ4K(const uint8_t* in, int64_t n, float* __restrict out) {
   }
 }
 
+void ReadGroupsQ4K(const uint8_t* in, int64_t n, uint8_t* __restrict levels,
+                   kernels::Int4Range* ranges) {
+  for (int64_t i = 0; i < n; i += kBlock, in += 144, levels += kBlock) {
+    const float d = LoadF16(in), m = LoadF16(in + 2);
+    for (int g = 0; g < 8; ++g, ++ranges) {
+      const ScaleAndMin packed = UnpackScaleAndMin(in + 4, g);
+      *ranges = {kernels::FloatToF16(d * static_cast<float>(packed.scale)),
+                 kernels::FloatToF16(-m * static_cast<float>(packed.min))};
+      const uint8_t* q = in + 16 + g / 2 * 32;
+      const int shift = g % 2 * 4;
+      for (int j = 0; j < 32; ++j) levels[32 * g + j] = q[j] >> shift & 15;
+    }
+  }
+}
+
 void DequantizeQ5K(const uint8_t* in, int64_t n, float* __restrict out) {
   for (int64_t i = 0; i < n; i += kBlock, in += 176, out += kBlock) {
     const float d = LoadF16(in), m = LoadF16(in + 2);

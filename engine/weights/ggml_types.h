@@ -14,9 +14,10 @@ namespace hydrant::engine::weights {
 struct GgmlType {
   uint32_t id;
   const char* name;
-  uint32_t block_size;                 // values in a block
-  uint32_t block_bytes;                // bytes in a block
-  DequantizeRow dequantize = nullptr;  // nullptr: cannot be read
+  uint32_t block_size;                   // values in a block
+  uint32_t block_bytes;                  // bytes in a block
+  DequantizeRow dequantize = nullptr;    // nullptr: cannot be read
+  ReadInt4Groups read_groups = nullptr;  // nullptr: not the numbers of int4
 };
 
 // nullptr when ggml has no such type (or has it no longer).

@@ -66,6 +66,7 @@ absl::Status AddTensors(const GgufFamily& family, const GgufFile& file,
     stored.data = tensor.data;
     stored.row_bytes = stored.cols / type->block_size * type->block_bytes;
     stored.dequantize = type->dequantize;
+    stored.read_groups = type->read_groups;
     stored.order = name->order;
     stored.head_dim = contents->config.head_dim;
     if (absl::Status status = contents->tensors.Add(std::move(stored)); !status.ok()) {
@@ -98,9 +99,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenGgufCheckpoint(const std::string
       ReadGgufGenerationConfig(*file, contents.config.vocab_size);
   if (!generation.ok()) return generation.status();
   contents.generation_config = *std::move(generation);
-  const auto chat_template = file->String("tokenizer.chat_template");
-  if (!chat_template.ok()) return chat_template.status();
-  if (chat_template->has_value()) contents.chat_template = std::string(**chat_template);
+  absl::StatusOr<ChatTemplates> chat_templates = ReadChatTemplates(*file);
+  if (!chat_templates.ok()) return chat_templates.status();
+  contents.chat_templates = *std::move(chat_templates);
   if (absl::Status status = AddTensors(**family, *file, &contents); !status.ok()) return status;
   file->file().AdviseSequential();
   return std::make_unique<GgufCheckpoint>(std::move(file), std::move(contents));

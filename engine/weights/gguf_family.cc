@@ -128,6 +128,29 @@ constexpr GgufFamily kFamilies[] = {
 
 constexpr std::string_view kLayerPrefix = "blk.";
 
+void ReadYarn(GgufFields& fields, ModelConfig* config) {
+  RopeConfig& rope = config->rope;
+  rope.scaling = RopeScaling::kYarn;
+  rope.factor = fields.RequiredFloat("rope.scaling.factor", kMinRopeFactor, kMaxRopeFactor);
+  rope.original_max_position_embeddings =
+      fields.Int("rope.scaling.original_context_length", 1, kMaxPositions)
+          .value_or(config->max_position_embeddings);
+  const auto number = [&](const char* key, double absent) {
+    return fields.Float(absl::StrCat("rope.scaling.", key), kMinRopeFactor, kMaxRopeFactor)
+        .value_or(absent);
+  };
+  rope.beta_fast = number("yarn_beta_fast", 32);
+  rope.beta_slow = number("yarn_beta_slow", 1);
+  rope.attention_factor = number("yarn_attn_factor", YarnAttentionFactor(rope.factor));
+  rope.attention_factor *= number("attn_factor", 1);
+  if (number("yarn_ext_factor", 1) != 1) {
+    fields.Fail(absl::StrCat(fields.prefix(), "rope.scaling.yarn_ext_factor is not supported"));
+  }
+  if (fields.Has("rope.scaling.yarn_log_multiplier")) {
+    fields.Fail(absl::StrCat(fields.prefix(), "rope.scaling.yarn_log_multiplier is not supported"));
+  }
+}
+
 absl::Status ReadRope(const GgufFile& file, GgufFields& fields, ModelConfig* config) {
   RopeConfig& rope = config->rope;
   rope.theta = fields.Float("rope.freq_base", kMinRopeTheta, kMaxRopeTheta).value_or(rope.theta);
@@ -135,10 +158,12 @@ absl::Status ReadRope(const GgufFile& file, GgufFields& fields, ModelConfig* con
   if (type == "linear") {
     rope.scaling = RopeScaling::kLinear;
     rope.factor = fields.RequiredFloat("rope.scaling.factor", kMinRopeFactor, kMaxRopeFactor);
+  } else if (type == "yarn") {
+    ReadYarn(fields, config);
   } else if (type != "none") {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": ", fields.prefix(),
-                                                 "rope.scaling.type ", Quote(type),
-                                                 " is not supported; supported: none, linear"));
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": ", fields.prefix(), "rope.scaling.type ", Quote(type),
+                     " is not supported; supported: none, linear, yarn"));
   } else if (const auto factor = fields.Float("rope.scale_linear", kMinRopeFactor, kMaxRopeFactor);
              factor.has_value() && *factor != 1) {  // the key's older name
     rope.scaling = RopeScaling::kLinear;

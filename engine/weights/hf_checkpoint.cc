@@ -1,4 +1,6 @@
+#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -6,6 +8,8 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/weights/field_reader.h"
 #include "engine/weights/hf_config.h"
+#include "engine/weights/hf_family.h"
+#include "engine/weights/hf_tensor_names.h"
 #include "engine/weights/json_file.h"
 #include "engine/weights/loaded_checkpoint.h"
 #include "engine/weights/quote.h"
@@ -19,10 +23,9 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxIndexBytes = 16 << 20;
-constexpr uint64_t kMaxTemplateBytes = 1 << 20;
 constexpr uint64_t kMaxTokenizerBytes = 256 << 20;
-constexpr uint64_t kMaxTokenizerConfigBytes = 16 << 20;  // lists every added token
 constexpr size_t kMaxShards = 4096;
+constexpr char kIndexName[] = "/model.safetensors.index.json";
 
 // "BPE, byte-level", of a directory's tokenizer.json.
 absl::StatusOr<std::string> ReadTokenizerKind(const std::string& directory) {
@@ -65,16 +68,18 @@ class HfCheckpoint : public LoadedCheckpoint {
 };
 
 // Weights in integers or bools (masks that some models keep as buffers) are listed as unreadable.
-absl::Status AddTensors(const std::string& path, const SafetensorsFile& file,
-                        CheckpointContents* contents) {
+absl::Status AddTensors(const std::string& directory, const SafetensorsFile& file,
+                        const HfTensorNames& names, CheckpointContents* contents) {
   for (const SafetensorsTensor& tensor : file.tensors()) {
+    std::optional<std::string> name = names.Map(tensor.name);
+    if (!name.has_value()) continue;
     if (tensor.dtype->is_float && tensor.dtype->dequantize == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tensor ", Quote(tensor.name), " is of type ", tensor.dtype->name,
-                       ", which is not supported; supported: F32, F16, BF16"));
+          absl::StrCat(directory, ": tensor ", Quote(tensor.name), " is of type ",
+                       tensor.dtype->name, ", which is not supported; supported: F32, F16, BF16"));
     }
     StoredTensor stored;
-    stored.name = tensor.name;
+    stored.name = *std::move(name);
     stored.file_name = tensor.name;
     stored.type = tensor.dtype->name;
     stored.rows = 1;
@@ -120,40 +125,69 @@ absl::StatusOr<std::set<std::string>> ReadShardNames(const std::string& where, c
   return names;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(
-    const std::string& directory, CheckpointContents* contents) {
+// weight_map names tensors that are there.
+absl::Status CheckIndex(const std::string& where, const json& index,
+                        const std::vector<std::string_view>& saved) {
+  const std::set<std::string_view> there(saved.begin(), saved.end());
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    if (there.contains(tensor)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(where, ": weight_map places ", Quote(tensor),
+                                                   " in ", Quote(file.get<std::string>()),
+                                                   ", which does not have it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenFiles(
+    const std::string& directory, std::optional<json>* index) {
   std::vector<std::unique_ptr<SafetensorsFile>> files;
   const auto open = [&](const std::string& name) {
-    const std::string path = absl::StrCat(directory, "/", name);
-    absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = SafetensorsFile::Open(path);
+    absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
+        SafetensorsFile::Open(absl::StrCat(directory, "/", name));
     if (!file.ok()) return file.status();
     (*file)->file().AdviseSequential();
     files.push_back(*std::move(file));
-    return AddTensors(path, *files.back(), contents);
+    return absl::OkStatus();
   };
   const absl::Status single = open("model.safetensors");
   if (single.ok()) return files;
   if (!absl::IsNotFound(single)) return single;
 
-  const std::string where = absl::StrCat(directory, "/model.safetensors.index.json");
-  const absl::StatusOr<json> index = ReadJson(where, kMaxIndexBytes);
-  if (absl::IsNotFound(index.status())) {
+  const std::string where = absl::StrCat(directory, kIndexName);
+  absl::StatusOr<json> read = ReadJson(where, kMaxIndexBytes);
+  if (absl::IsNotFound(read.status())) {
     return absl::NotFoundError(absl::StrCat(
         directory, ": neither model.safetensors nor model.safetensors.index.json is there"));
   }
-  if (!index.ok()) return index.status();
-  const absl::StatusOr<std::set<std::string>> names = ReadShardNames(where, *index);
+  if (!read.ok()) return read.status();
+  *index = *std::move(read);
+  const absl::StatusOr<std::set<std::string>> names = ReadShardNames(where, **index);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     if (absl::Status status = open(name); !status.ok()) return status;
   }
-  for (const auto& [tensor, file] : (*index)["weight_map"].items()) {
-    if (!contents->tensors.Has(tensor)) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": weight_map places ", Quote(tensor),
-                                                     " in ", Quote(file.get<std::string>()),
-                                                     ", which does not have it"));
+  return files;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(
+    const std::string& directory, CheckpointContents* contents) {
+  std::optional<json> index;
+  absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> files =
+      OpenFiles(directory, &index);
+  if (!files.ok()) return files;
+  std::vector<std::string_view> saved;
+  for (const auto& file : *files) {
+    for (const SafetensorsTensor& tensor : file->tensors()) saved.push_back(tensor.name);
+  }
+  const HfTensorNames names(FindHfFamily(contents->config.model_type)->base, saved);
+  for (const auto& file : *files) {
+    if (absl::Status status = AddTensors(directory, *file, names, contents); !status.ok()) {
+      return status;
     }
   }
+  if (!index.has_value()) return files;
+  const absl::Status status = CheckIndex(absl::StrCat(directory, kIndexName), *index, saved);
+  if (!status.ok()) return status;
   return files;
 }
 
@@ -175,35 +209,6 @@ absl::StatusOr<GenerationConfig> ReadGeneration(const std::string& directory, co
   return generation;
 }
 
-// chat_template.jinja, or tokenizer_config.json's chat_template: a string, or a list of named ones.
-absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const std::string& directory) {
-  absl::StatusOr<std::string> text =
-      ReadText(absl::StrCat(directory, "/chat_template.jinja"), kMaxTemplateBytes);
-  if (text.ok()) return std::optional(*std::move(text));
-  if (!absl::IsNotFound(text.status())) return text.status();
-
-  const std::string path = absl::StrCat(directory, "/tokenizer_config.json");
-  const absl::StatusOr<json> root = ReadJson(path, kMaxTokenizerConfigBytes);
-  if (absl::IsNotFound(root.status())) return std::optional<std::string>();
-  if (!root.ok()) return root.status();
-  JsonFields fields(path, *root);
-  const json* value = fields.Find("chat_template");
-  if (value == nullptr) return std::optional<std::string>();
-  if (value->is_string()) return std::optional(value->get<std::string>());
-  if (value->is_array()) {
-    for (const json& entry : *value) {
-      JsonFields named(absl::StrCat(path, ": chat_template"), entry);
-      const std::optional<std::string> name = named.String("name");
-      const std::optional<std::string> source = named.String("template");
-      if (!named.status().ok()) return named.status();
-      if (name == "default") return source;
-    }
-    return std::optional<std::string>();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": chat_template is neither a string nor a list of named templates"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHfCheckpoint(const std::string& path) {
@@ -222,9 +227,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHfCheckpoint(const std::string& 
       ReadGeneration(path, *root, contents.config.vocab_size);
   if (!generation.ok()) return generation.status();
   contents.generation_config = *std::move(generation);
-  absl::StatusOr<std::optional<std::string>> chat_template = ReadChatTemplate(path);
-  if (!chat_template.ok()) return chat_template.status();
-  contents.chat_template = *std::move(chat_template);
+  absl::StatusOr<ChatTemplates> chat_templates = ReadChatTemplates(path);
+  if (!chat_templates.ok()) return chat_templates.status();
+  contents.chat_templates = *std::move(chat_templates);
   absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> files =
       OpenWeights(path, &contents);
   if (!files.ok()) return files.status();

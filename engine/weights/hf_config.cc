@@ -16,19 +16,49 @@ namespace {
 
 using nlohmann::json;
 
-absl::StatusOr<const HfFamily*> FindFamily(const std::string& where, JsonFields& fields) {
-  const std::optional<std::string> model_type = fields.String("model_type");
-  if (!fields.status().ok()) return fields.status();
-  if (!model_type.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": model_type is missing"));
-  }
+absl::Status Unsupported(const std::string& where, const std::string& model_type) {
   std::string supported;
   for (const HfFamily& family : HfFamilies()) {
-    if (*model_type == family.model_type) return &family;
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", family.model_type);
   }
-  return absl::UnimplementedError(absl::StrCat(where, ": model_type ", Quote(*model_type),
+  for (const HfTextFamily& family : HfTextFamilies()) {
+    absl::StrAppend(&supported, ", ", family.model_type, " (its text)");
+  }
+  return absl::UnimplementedError(absl::StrCat(where, ": model_type ", Quote(model_type),
                                                " is not supported; supported: ", supported));
+}
+
+absl::Status RefuseQuantization(const std::string& where, const JsonFields& fields) {
+  const json* quantization = fields.Find("quantization_config");
+  if (quantization == nullptr) return absl::OkStatus();
+  JsonFields inner(absl::StrCat(where, ": quantization_config"), *quantization);
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": weights quantised with ",
+                   Quote(inner.String("quant_method").value_or("an unnamed method")),
+                   " are not supported; F32, F16 and BF16 are"));
+}
+
+// What transformers' _compute_yarn_parameters takes, and assumes where the file is silent.
+void ReadYarn(JsonFields& rope, const ModelConfig& config, RopeConfig* result) {
+  result->scaling = RopeScaling::kYarn;
+  result->original_max_position_embeddings =
+      rope.Int("original_max_position_embeddings", 1, kMaxPositions)
+          .value_or(config.max_position_embeddings);
+  result->factor = rope.Float("factor", kMinRopeFactor, kMaxRopeFactor)
+                       .value_or(static_cast<double>(config.max_position_embeddings) /
+                                 result->original_max_position_embeddings);
+  result->beta_fast = rope.Float("beta_fast", kMinRopeFactor, kMaxRopeFactor).value_or(32);
+  result->beta_slow = rope.Float("beta_slow", kMinRopeFactor, kMaxRopeFactor).value_or(1);
+  result->truncate = rope.Bool("truncate").value_or(true);
+  const double mscale = rope.Float("mscale", 0, kMaxRopeFactor).value_or(0);
+  const double mscale_all_dim = rope.Float("mscale_all_dim", 0, kMaxRopeFactor).value_or(0);
+  result->attention_factor = YarnAttentionFactor(result->factor);
+  if (mscale != 0 && mscale_all_dim != 0) {
+    result->attention_factor = YarnAttentionFactor(result->factor, mscale) /
+                               YarnAttentionFactor(result->factor, mscale_all_dim);
+  }
+  result->attention_factor = rope.Float("attention_factor", kMinRopeFactor, kMaxRopeFactor)
+                                 .value_or(result->attention_factor);
 }
 
 // The scaling itself, from `rope`, whose "rope_type" (older: "type") names it.
@@ -51,10 +81,12 @@ absl::Status ReadRopeScaling(const std::string& where, JsonFields& rope, const M
         rope.RequiredFloat("high_freq_factor", kMinRopeFactor, kMaxRopeFactor);
     result->original_max_position_embeddings =
         rope.RequiredInt("original_max_position_embeddings", 1, kMaxPositions);
+  } else if (*type == "yarn") {
+    ReadYarn(rope, *config, result);
   } else if (*type != "default") {
     return absl::UnimplementedError(absl::StrCat(where, ": rope_type ", Quote(*type),
                                                  " is not supported; supported: default, linear, "
-                                                 "llama3"));
+                                                 "llama3, yarn"));
   }
   if (rope.Float("partial_rotary_factor", 0, 1).value_or(1) != 1 &&
       config->model_type != "gpt_neox") {
@@ -106,27 +138,22 @@ absl::Status ReadRope(const std::string& where, JsonFields& fields, double defau
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& root) {
-  JsonFields fields(where, root);
-  const absl::StatusOr<const HfFamily*> found = FindFamily(where, fields);
-  if (!found.ok()) return found.status();
-  const HfFamily& family = **found;
-  if (const json* quantization = fields.Find("quantization_config"); quantization != nullptr) {
-    JsonFields inner(absl::StrCat(where, ": quantization_config"), *quantization);
-    return absl::UnimplementedError(
-        absl::StrCat(where, ": weights quantised with ",
-                     Quote(inner.String("quant_method").value_or("an unnamed method")),
-                     " are not supported; F32, F16 and BF16 are"));
-  }
+absl::StatusOr<ModelConfig> ReadConfig(const std::string& where, JsonFields& fields,
+                                       const std::string& model_type) {
+  const HfFamily* const found = FindHfFamily(model_type);
+  if (found == nullptr) return Unsupported(where, model_type);
+  const HfFamily& family = *found;
   ModelConfig config;
   config.model_type = family.model_type;
-  config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabSize);
+  const auto required = [&](const char* key, int32_t max, int32_t absent) {
+    return absent > 0 ? fields.Int(key, 1, max).value_or(absent) : fields.RequiredInt(key, 1, max);
+  };
+  config.vocab_size = required("vocab_size", kMaxVocabSize, family.vocab_size);
   config.hidden_size = fields.RequiredInt("hidden_size", 1, kMaxHiddenSize);
   config.intermediate_size = fields.RequiredInt(family.intermediate_size, 1, kMaxIntermediateSize);
   config.num_hidden_layers = fields.RequiredInt("num_hidden_layers", 1, kMaxLayers);
-  config.num_attention_heads = fields.RequiredInt("num_attention_heads", 1, kMaxHeads);
+  config.num_attention_heads =
+      required("num_attention_heads", kMaxHeads, family.num_attention_heads);
   config.num_key_value_heads =
       fields.Int("num_key_value_heads", 1, kMaxHeads)
           .value_or(family.num_key_value_heads > 0 ? family.num_key_value_heads
@@ -153,6 +180,43 @@ absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& r
                            "partial_rotary_factor (rotary_pct)"};
   if (absl::Status status = FinishConfig(where, keys, &config); !status.ok()) return status;
   return config;
+}
+
+// Of the object that config.json has for the language model of several models.
+absl::StatusOr<ModelConfig> ReadTextConfig(const std::string& where, const JsonFields& fields,
+                                           const HfTextFamily& nested) {
+  const json* text = fields.Find("text_config");
+  if (text == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": text_config is missing"));
+  }
+  const std::string inside = absl::StrCat(where, ": text_config");
+  JsonFields inner(inside, *text);
+  const std::string model_type = inner.String("model_type").value_or(nested.text_model_type);
+  if (!inner.status().ok()) return inner.status();
+  if (model_type != nested.text_model_type) {
+    return absl::UnimplementedError(absl::StrCat(inside, ": model_type ", Quote(model_type),
+                                                 " is not supported inside of ",
+                                                 nested.model_type));
+  }
+  return ReadConfig(inside, inner, model_type);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ReadHfConfig(const std::string& where, const json& root) {
+  JsonFields fields(where, root);
+  const std::optional<std::string> model_type = fields.String("model_type");
+  if (!fields.status().ok()) return fields.status();
+  if (!model_type.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": model_type is missing"));
+  }
+  if (absl::Status status = RefuseQuantization(where, fields); !status.ok()) return status;
+  for (const HfTextFamily& nested : HfTextFamilies()) {
+    if (*model_type == nested.model_type) {
+      return ReadTextConfig(where, fields, nested);
+    }
+  }
+  return ReadConfig(where, fields, *model_type);
 }
 
 absl::StatusOr<GenerationConfig> ReadHfGenerationConfig(const std::string& where, const json& root,

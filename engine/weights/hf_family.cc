@@ -43,10 +43,11 @@ void ReadWindows(JsonFields& fields, int32_t window, ModelConfig* config, const 
 }
 
 void ReadMistral(JsonFields& fields, ModelConfig* config) {
-  // Silence means 4096 tokens, null means none.
+  // Silence means 4096 tokens, null means none. All layers have it: transformers reads no
+  // "layer_types" here.
   const std::optional<int32_t> window = fields.Int("sliding_window", 1, kMaxPositions);
   if (!window && fields.HasNull("sliding_window")) return;
-  ReadWindows(fields, window.value_or(4096), config, [](int32_t) { return true; });
+  config->sliding_windows.assign(config->num_hidden_layers, window.value_or(4096));
 }
 
 void ReadQwen(JsonFields& fields, ModelConfig* config) {
@@ -130,12 +131,15 @@ constexpr HfFamily kFamilies[] = {
      .read_rest = ReadOpt},
     {.model_type = "gpt_neox",
      .norm_eps = "layer_norm_eps",
+     .base = "gpt_neox.",
      .default_norm_eps = 1e-5,
      .default_act = "gelu",
      .attention_bias = true,
      .read_rest = ReadGptNeoX},
     {.model_type = "gemma3_text",
      .hidden_act = "hidden_activation",
+     .vocab_size = 262208,
+     .num_attention_heads = 8,
      .max_position_embeddings = 131072,
      .num_key_value_heads = 4,
      .head_dim = 256,
@@ -145,8 +149,19 @@ constexpr HfFamily kFamilies[] = {
      .read_rest = ReadGemma3},
 };
 
+constexpr HfTextFamily kTextFamilies[] = {{"gemma3", "gemma3_text"}};
+
 }  // namespace
 
 std::span<const HfFamily> HfFamilies() { return kFamilies; }
+
+const HfFamily* FindHfFamily(std::string_view model_type) {
+  for (const HfFamily& family : kFamilies) {
+    if (model_type == family.model_type) return &family;
+  }
+  return nullptr;
+}
+
+std::span<const HfTextFamily> HfTextFamilies() { return kTextFamilies; }
 
 }  // namespace hydrant::engine::weights

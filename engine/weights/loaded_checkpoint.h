@@ -5,12 +5,12 @@
 #define HYDRANT_ENGINE_WEIGHTS_LOADED_CHECKPOINT_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/weights/chat_templates.h"
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/tensor_table.h"
 
@@ -21,7 +21,7 @@ struct CheckpointContents {
 
   ModelConfig config;
   GenerationConfig generation_config;
-  std::optional<std::string> chat_template;
+  ChatTemplates chat_templates;
   TensorTable tensors;
 };
 
@@ -29,9 +29,7 @@ class LoadedCheckpoint : public Checkpoint {
  public:
   const ModelConfig& config() const override { return contents_.config; }
   const GenerationConfig& generation_config() const override { return contents_.generation_config; }
-  const std::optional<std::string>& chat_template() const override {
-    return contents_.chat_template;
-  }
+  const ChatTemplates& chat_templates() const override { return contents_.chat_templates; }
   bool Has(std::string_view name) const override { return contents_.tensors.Has(name); }
   absl::StatusOr<TensorView> Tensor(std::string_view name, int64_t rows,
                                     int64_t cols) const override {

@@ -40,14 +40,28 @@ void ReadRow(const StoredTensor& tensor, int64_t row, float* out) {
   }
 }
 
+void ReadGroups(const StoredTensor& tensor, int64_t row, uint8_t* levels,
+                kernels::Int4Range* ranges) {
+  HYDRANT_CHECK(row >= 0 && row < tensor.rows);
+  const int64_t stored_row = FileRow(tensor, row, tensor.rows);
+  tensor.read_groups(tensor.data + stored_row * tensor.row_bytes, tensor.cols, levels, ranges);
+}
+
 TensorView View(const StoredTensor& tensor) {
-  return {.name = tensor.name,
-          .file_name = tensor.file_name,
-          .type = tensor.type,
-          .rows = tensor.rows,
-          .cols = tensor.cols,
-          .bytes = tensor.rows * tensor.row_bytes,
-          .read_row = [&tensor](int64_t row, float* out) { ReadRow(tensor, row, out); }};
+  TensorView view = {.name = tensor.name,
+                     .file_name = tensor.file_name,
+                     .type = tensor.type,
+                     .rows = tensor.rows,
+                     .cols = tensor.cols,
+                     .bytes = tensor.rows * tensor.row_bytes,
+                     .read_row = [&tensor](int64_t row, float* out) { ReadRow(tensor, row, out); }};
+  // The elements of a vector may be in another order.
+  if (tensor.read_groups != nullptr && tensor.rows > 1) {
+    view.read_groups = [&tensor](int64_t row, uint8_t* levels, kernels::Int4Range* ranges) {
+      ReadGroups(tensor, row, levels, ranges);
+    };
+  }
+  return view;
 }
 
 // "'name'", and what the file calls it when that differs.

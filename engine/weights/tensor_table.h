@@ -33,7 +33,8 @@ struct StoredTensor {
   int64_t cols = 0;
   const uint8_t* data = nullptr;
   int64_t row_bytes = 0;
-  DequantizeRow dequantize = nullptr;  // nullptr: of a type that cannot be read
+  DequantizeRow dequantize = nullptr;    // nullptr: of a type that cannot be read
+  ReadInt4Groups read_groups = nullptr;  // nullptr: its numbers are not those of int4
   RowOrder order = RowOrder::kSame;
   int64_t head_dim = 0;  // of the heads that a row order speaks of
 };

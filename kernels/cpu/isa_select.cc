@@ -42,7 +42,8 @@ std::vector<Isa> BuiltIsas() {
   std::vector<Isa> isas;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
@@ -53,7 +54,7 @@ std::vector<Isa> BuiltIsas() {
   isas.push_back({&avx512::kTable, "AVX-512 F, BW, VL, DQ and VNNI", avx512});
   // Intel's bf16 dot product takes longer than the two f32 multiply-adds in its place.
   if (__builtin_cpu_is("intel")) std::swap(isas[1], isas[2]);
-  isas.push_back({&avx2::kTable, "AVX2 and FMA", avx2});
+  isas.push_back({&avx2::kTable, "AVX2, FMA and F16C", avx2});
 #endif
   isas.push_back({&portable::kTable, "nothing", true});
   return isas;

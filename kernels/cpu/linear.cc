@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/check.h"
+#include "kernels/cpu/isa/int4_layout.h"
 #include "kernels/quantization.h"
 
 namespace hydrant::kernels::cpu {
@@ -35,12 +36,21 @@ void LinearRunner::Reserve(int max_rows, int64_t max_cols) {
   sums_.assign(max_rows_, 0);
 }
 
+int64_t LinearRunner::RowBytes(WeightDType dtype, int64_t padded) const {
+  if (dtype == WeightDType::kBF16) return padded * kernels_.bf16_bytes;
+  if (dtype == WeightDType::kInt4) return padded / kInt4Group * kInt4XBytes;
+  return padded;
+}
+
 void LinearRunner::PrepareRow(const Matrix& x, WeightDType dtype, int64_t padded, int64_t row,
                               int member) {
   const float* from = x.f32() + row * x.cols;
   if (dtype == WeightDType::kBF16) {
-    kernels_.prepare_bf16(from, x.cols, padded,
-                          activations_.data + row * padded * kernels_.bf16_bytes);
+    kernels_.prepare_bf16(from, x.cols, padded, activations_.data + row * RowBytes(dtype, padded));
+    return;
+  }
+  if (dtype == WeightDType::kInt4) {
+    kernels_.quantize_groups(from, x.cols, activations_.data + row * RowBytes(dtype, padded));
     return;
   }
   const auto block = static_cast<int32_t>(HadamardBlock(x.cols));
@@ -75,10 +85,11 @@ void LinearRunner::Run(Matrix x, const PackedWeights& w, const float* bias, bool
     const int64_t grain = x.rows <= kSerialRows ? x.rows : 1;
     pool_.ForEach(x.rows, grain,
                   [&](int64_t row, int member) { PrepareRow(x, w.dtype(), padded, row, member); });
-    const bool bf16 = w.dtype() == WeightDType::kBF16;
-    kernel = bf16 ? kernels_.linear_bf16 : kernels_.linear_int8;
+    kernel = w.dtype() == WeightDType::kBF16   ? kernels_.linear_bf16
+             : w.dtype() == WeightDType::kInt4 ? kernels_.linear_int4
+                                               : kernels_.linear_int8;
     args.x = activations_.data;
-    args.x_stride = bf16 ? padded * kernels_.bf16_bytes : padded;
+    args.x_stride = RowBytes(w.dtype(), padded);
   }
 
   // Cut into row chunks (only where tiles alone are too few claims) by groups of tiles.

@@ -24,13 +24,15 @@ class LinearRunner {
   void Run(Matrix x, const PackedWeights& w, const float* bias, bool accumulate, Matrix y);
 
  private:
+  // Of an activation row as the kernels of a dtype other than f32 read it; at most 2 * padded.
+  int64_t RowBytes(WeightDType dtype, int64_t padded) const;
   void PrepareRow(const Matrix& x, WeightDType dtype, int64_t padded, int64_t row, int member);
 
   const KernelTable& kernels_;
   ThreadPool& pool_;
   int64_t max_rows_ = 0;
   int64_t max_cols_ = 0;
-  Piece activations_;  // bf16 or int8 rows
+  Piece activations_;  // [max_rows] of RowBytes
   Piece rotated_;      // [threads][max_cols] f32
   std::vector<float> scales_;
   std::vector<int32_t> sums_;

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/isa/kernel_table.h"
@@ -16,8 +18,8 @@ namespace hydrant::kernels::cpu {
 
 class PackedWeights : public PackedMatrix {
  public:
-  // Reads, converts and packs all rows on the team's threads. INVALID_ARGUMENT for a shape that the
-  // dtype cannot hold.
+  // Reads, converts and packs all rows on the team's threads. INVALID_ARGUMENT for a shape or a
+  // weight that the dtype cannot hold.
   static absl::StatusOr<std::unique_ptr<PackedMatrix>> Make(const MatrixSource& source,
                                                             WeightDType dtype,
                                                             const KernelTable& kernels,
@@ -34,9 +36,21 @@ class PackedWeights : public PackedMatrix {
  private:
   PackedWeights(int64_t rows, int64_t cols, WeightDType dtype, const KernelTable& kernels,
                 Arena& arena);
-  // Packs one tile; scratch as sized by Make.
-  void PackTile(const MatrixSource& source, const KernelTable& kernels, int64_t tile, float* row,
-                float* rotated, uint8_t* narrow);
+  // Of one thread, sized by Make.
+  struct Scratch {
+    std::vector<float> row, rotated;
+    std::vector<uint8_t> narrow;  // a tile, row by row
+    std::vector<uint8_t> levels;  // int4: of a row; 0 past its end
+    std::vector<Int4Range> ranges;
+    absl::Status status;
+  };
+  absl::Status PackTile(const MatrixSource& source, const KernelTable& kernels, int64_t tile,
+                        Scratch& scratch);
+  // A row of int4: for each group its words of levels, the scale and the zero.
+  void NarrowGroups(const Scratch& scratch, uint8_t* out) const;
+  // Rows to the order of a tile (KernelTable), each word ^ flip; and those of NarrowGroups.
+  void Interleave(const uint8_t* narrow, uint32_t flip, uint8_t* to) const;
+  void InterleaveGroups(const uint8_t* narrow, uint8_t* to) const;
 
   WeightDType dtype_;
   int64_t tile_rows_;
@@ -46,9 +60,6 @@ class PackedWeights : public PackedMatrix {
   Piece tiles_;
   Piece scales_;  // int8: [num_tiles * tile_rows]
 };
-
-// Columns as they are padded in tiles and activations.
-int64_t PadCols(WeightDType dtype, int64_t cols);
 
 }  // namespace hydrant::kernels::cpu
 

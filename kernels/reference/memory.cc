@@ -36,6 +36,7 @@ void ReferenceBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots
                                const AttentionShape& attention) {
   activation_row_.resize(max_cols);
   activation_int8_.resize(max_cols);
+  activation_scales_.resize(Int4Groups(max_cols));
   weights_.resize(max_slots);
   stored_.resize(attention.head_dim);
   ranked_slots_.resize(max_slots);

@@ -70,13 +70,14 @@ class ReferenceBackend final : public Backend {
   void RankVictims(const EvictionItem& item, int layer, int head, ReferenceKvStore& kv);
 
   // Scratch, sized by Reserve.
-  std::vector<float> activation_row_;    // [max_cols]
-  std::vector<int8_t> activation_int8_;  // [max_cols]
-  std::vector<float> weights_;           // [max_slots]
-  std::vector<float> stored_;            // [head_dim], a key or value as it is read
-  std::vector<int32_t> ranked_slots_;    // [max_slots]
-  std::vector<bool> evicted_;            // [max_slots]
-  std::vector<float> evicted_row_;       // [2, head_dim]
+  std::vector<float> activation_row_;     // [max_cols]
+  std::vector<int8_t> activation_int8_;   // [max_cols]
+  std::vector<float> activation_scales_;  // [Int4Groups(max_cols)]
+  std::vector<float> weights_;            // [max_slots]
+  std::vector<float> stored_;             // [head_dim], a key or value as it is read
+  std::vector<int32_t> ranked_slots_;     // [max_slots]
+  std::vector<bool> evicted_;             // [max_slots]
+  std::vector<float> evicted_row_;        // [2, head_dim]
 };
 
 }  // namespace hydrant::kernels

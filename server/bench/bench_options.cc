@@ -228,6 +228,7 @@ std::variant<BenchOptions, int> ParseBenchOptions(const std::vector<std::string>
   app.add_option("--server", options.address, "The server, such as localhost:50051")
       ->required()
       ->type_name("ADDRESS");
+  AddClientSecurityFlags(app, options.security);
   AddLoadFlags(app, options);
   AddRequestFlags(app, options);
   AddReportFlags(app, options, report);

@@ -12,6 +12,7 @@
 #include "hydrant/v1/generation.pb.h"
 #include "server/bench/report.h"
 #include "server/bench/request_source.h"
+#include "server/security/client_credentials.h"
 
 namespace hydrant::server::bench {
 
@@ -19,6 +20,7 @@ enum class LoadKind { kConcurrency, kRate, kTrace };
 
 struct BenchOptions {
   std::string address;
+  ClientSecurity security;
   LoadKind load = LoadKind::kConcurrency;
   double from = 1, to = 1;  // at once, or a second; the same: no ramp
   int32_t ramp_steps = 8;

@@ -3,8 +3,7 @@
 #include <google/protobuf/arena.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,15 +33,8 @@ absl::Status ToAbsl(const std::string& address, const grpc::Status& status) {
 }  // namespace
 
 struct Client::Impl {
-  explicit Impl(const std::string& address) : address(address) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kAskAgain.count());
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kAskAgain.count());
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
-    stub = v1::Generation::NewStub(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
-  }
+  Impl(const std::string& address, std::shared_ptr<grpc::Channel> channel)
+      : address(address), stub(v1::Generation::NewStub(std::move(channel))) {}
 
   const std::string address;
   std::unique_ptr<v1::Generation::Stub> stub;
@@ -134,7 +126,19 @@ class Client::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> 
       google::protobuf::Arena::CreateMessage<v1::GenerateResponse>(&arena_);
 };
 
-Client::Client(const std::string& address) : impl_(std::make_unique<Impl>(address)) {}
+absl::StatusOr<std::unique_ptr<Client>> Client::Make(const std::string& address,
+                                                     const ClientSecurity& security) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kAskAgain.count());
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kAskAgain.count());
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  auto channel = MakeChannel(address, security, arguments);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(address, *std::move(channel))));
+}
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Client::~Client() {
   std::unique_lock lock(impl_->mutex);

@@ -15,13 +15,15 @@
 #include "absl/status/statusor.h"
 #include "hydrant/v1/generation.pb.h"
 #include "server/bench/request_record.h"
+#include "server/security/client_credentials.h"
 
 namespace hydrant::server::bench {
 
 class Client {
  public:
-  // Connects to a server ("host:port") when it is first used.
-  explicit Client(const std::string& address);
+  // Connects to a server ("host:port") when it is first used. Errors are MakeChannel's.
+  static absl::StatusOr<std::unique_ptr<Client>> Make(const std::string& address,
+                                                      const ClientSecurity& security = {});
   // Waits for open requests to end.
   ~Client();
 
@@ -46,6 +48,7 @@ class Client {
  private:
   struct Impl;
   class Call;
+  explicit Client(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

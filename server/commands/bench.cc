@@ -148,7 +148,9 @@ int Bench(const Arguments& arguments) {
   if (!files.ok()) return Fail(files.status(), 2);
 
   Signals signals;
-  bench::Client client(options.address);
+  auto made = bench::Client::Make(options.address, options.security);
+  if (!made.ok()) return Fail(made.status(), 2);
+  bench::Client& client = **made;
   auto model = Interruptible(signals, [&] { return client.WaitForModel(options.wait); });
   if (!model.ok()) return Fail(model.status());
   auto workload = Interruptible(

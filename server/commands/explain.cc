@@ -36,7 +36,8 @@ absl::StatusOr<std::string> MakePage(ExplainOptions& options) {
   if (const int64_t available = engine::AvailableMemoryBytes(); available > 0) {
     options.engine.audit_bytes = available / 4;
   }
-  LoadProgress progress;
+  const Log log;
+  LoadProgress progress(log);
   auto engine = engine::Engine::Load(
       options.engine, nullptr,
       [&](std::string_view stage, double ratio) { progress.Report(stage, ratio); });

@@ -28,6 +28,7 @@ constexpr int kInterrupted = 130;  // as shells say of a process that SIGINT end
 struct GenerateOptions {
   engine::EngineOptions engine;
   std::string server;
+  ClientSecurity security;
   PromptFlags prompt;
   v1::GenerateRequest request;
 };
@@ -69,6 +70,7 @@ std::variant<GenerateOptions, int> ParseGenerateOptions(const Arguments& argumen
   app.add_option("--server", options.server, "A running server, such as localhost:50051")
       ->type_name("ADDRESS")
       ->excludes("--model");
+  AddClientSecurityFlags(app, options.security);
   AddPromptFlags(app, options.prompt);
   v1::SamplingParams& sampling = *options.request.mutable_sampling();
   AddSamplingFlags(app, sampling);
@@ -142,14 +144,10 @@ class Printer {
 // Hands the source over through `loaded` as soon as it can be cancelled.
 absl::Status Answer(const GenerateOptions& options, Printer& printer,
                     std::promise<std::shared_ptr<GenerateSource>>& loaded) {
-  std::shared_ptr<GenerateSource> source;
-  if (options.server.empty()) {
-    auto local = LocalSource(options.engine);
-    if (!local.ok()) return local.status();
-    source = *std::move(local);
-  } else {
-    source = RemoteSource(options.server);
-  }
+  auto made = options.server.empty() ? LocalSource(options.engine)
+                                     : RemoteSource(options.server, options.security);
+  if (!made.ok()) return made.status();
+  const std::shared_ptr<GenerateSource> source = *std::move(made);
   loaded.set_value(source);
   return source->Generate(options.request,
                           [&](const v1::GenerateResponse& response) { printer.Print(response); });

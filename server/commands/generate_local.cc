@@ -61,7 +61,8 @@ class Local final : public GenerateSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GenerateSource>> LocalSource(const engine::EngineOptions& options) {
-  LoadProgress progress;
+  const Log log;
+  LoadProgress progress(log);
   auto engine = engine::Engine::Load(options, nullptr, [&](std::string_view stage, double ratio) {
     progress.Report(stage, ratio);
   });

@@ -1,7 +1,8 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "hydrant/v1/generation.grpc.pb.h"
@@ -12,12 +13,8 @@ namespace {
 
 class Remote final : public GenerateSource {
  public:
-  explicit Remote(const std::string& address) : address_(address) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);  // log-probabilities of a long prompt are one message
-    stub_ = v1::Generation::NewStub(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
-  }
+  Remote(const std::string& address, std::shared_ptr<grpc::Channel> channel)
+      : address_(address), stub_(v1::Generation::NewStub(std::move(channel))) {}
 
   absl::Status Generate(v1::GenerateRequest request, const OnEvent& on_event) override {
     const auto reader = stub_->Generate(&context_, request);
@@ -39,8 +36,13 @@ class Remote final : public GenerateSource {
 
 }  // namespace
 
-std::unique_ptr<GenerateSource> RemoteSource(const std::string& address) {
-  return std::make_unique<Remote>(address);
+absl::StatusOr<std::unique_ptr<GenerateSource>> RemoteSource(const std::string& address,
+                                                             const ClientSecurity& security) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // log-probabilities of a long prompt are one message
+  auto channel = MakeChannel(address, security, arguments);
+  if (!channel.ok()) return channel.status();
+  return std::make_unique<Remote>(address, *std::move(channel));
 }
 
 }  // namespace hydrant::server

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "hydrant/v1/generation.pb.h"
+#include "server/security/client_credentials.h"
 
 namespace hydrant::server {
 
@@ -29,7 +30,8 @@ class GenerateSource {
 // Loads the model in this process; tells progress on stderr.
 absl::StatusOr<std::unique_ptr<GenerateSource>> LocalSource(const engine::EngineOptions& options);
 // Connects to a server ("host:port") when it is first used.
-std::unique_ptr<GenerateSource> RemoteSource(const std::string& address);
+absl::StatusOr<std::unique_ptr<GenerateSource>> RemoteSource(const std::string& address,
+                                                             const ClientSecurity& security);
 
 }  // namespace hydrant::server
 

@@ -90,10 +90,11 @@ absl::StatusOr<Inspection> Inspect(const InspectOptions& options) {
   result.parameters = (*checkpoint)->num_parameters();
   result.types = CountTypes(**checkpoint);
   result.tokenizer = InspectTokenizer(**checkpoint);
-  result.has_chat_template = (*checkpoint)->chat_template().has_value();
-  if (result.has_chat_template) {
-    result.chat_template_status =
-        engine::chat::Template::Parse(*(*checkpoint)->chat_template()).status();
+  for (const auto& [name, source] : (*checkpoint)->chat_templates()) {
+    result.chat_templates.push_back(name);
+  }
+  if (const std::string* source = (*checkpoint)->chat_template()) {
+    result.chat_template_status = engine::chat::Template::Parse(*source).status();
   }
   result.generation = (*checkpoint)->generation_config();
   result.asked = options;

@@ -54,8 +54,8 @@ struct Inspection {
   int64_t parameters = 0;
   std::vector<TensorType> types;  // by name
   TokenizerInfo tokenizer;
-  bool has_chat_template = false;
-  absl::Status chat_template_status;  // why it cannot be used
+  std::vector<std::string> chat_templates;  // their names
+  absl::Status chat_template_status;        // why the default cannot be used
   engine::weights::GenerationConfig generation;
   // Of what --kv_cache_bytes, --length, --eviction and --budget_tokens ask about.
   InspectOptions asked;  // with the length that was meant

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/byte_size.h"
 #include "server/inspect/inspection.h"
 
@@ -88,7 +89,10 @@ void AppendTokenizer(const Inspection& i, std::string* out) {
 }
 
 void AppendTemplate(const Inspection& i, std::string* out) {
-  std::string text = i.has_chat_template ? "yes" : "no";
+  std::string text = i.chat_templates.empty() ? "no" : "yes";
+  if (i.chat_templates.size() > 1) {
+    absl::StrAppend(&text, ": ", absl::StrJoin(i.chat_templates, ", "));
+  }
   if (!i.chat_template_status.ok()) {
     absl::StrAppend(&text, "; CANNOT BE USED: ", i.chat_template_status.message());
   }
@@ -206,33 +210,34 @@ std::string InspectionJson(const Inspection& i) {
   for (const Inspection::TensorType& type : i.types) {
     types[type.name] = {{"tensors", type.tensors}, {"values", type.values}, {"bytes", type.bytes}};
   }
-  const ordered_json json = {
-      {"path", i.path},
-      {"format", i.format},
-      {"architecture", config.model_type},
-      {"parameters", i.parameters},
-      {"num_layers", config.num_hidden_layers},
-      {"hidden_size", config.hidden_size},
-      {"intermediate_size", config.intermediate_size},
-      {"num_heads", config.num_attention_heads},
-      {"num_kv_heads", config.num_key_value_heads},
-      {"head_dim", config.head_dim},
-      {"sliding_windows", config.sliding_windows},
-      {"context", config.max_position_embeddings},
-      {"vocab_size", config.vocab_size},
-      {"tie_word_embeddings", config.tie_word_embeddings},
-      {"tokenizer", TokenizerJson(i.tokenizer)},
-      {"chat_template",
-       {{"present", i.has_chat_template}, {"error", ToJson(i.chat_template_status)}}},
-      {"generation",
-       {{"do_sample", OrNull(i.generation.do_sample)},
-        {"temperature", OrNull(i.generation.temperature)},
-        {"top_p", OrNull(i.generation.top_p)},
-        {"top_k", OrNull(i.generation.top_k)},
-        {"min_p", OrNull(i.generation.min_p)},
-        {"repetition_penalty", OrNull(i.generation.repetition_penalty)}}},
-      {"tensor_types", types},
-      {"kv_cache", KvJson(i)}};
+  const ordered_json json = {{"path", i.path},
+                             {"format", i.format},
+                             {"architecture", config.model_type},
+                             {"parameters", i.parameters},
+                             {"num_layers", config.num_hidden_layers},
+                             {"hidden_size", config.hidden_size},
+                             {"intermediate_size", config.intermediate_size},
+                             {"num_heads", config.num_attention_heads},
+                             {"num_kv_heads", config.num_key_value_heads},
+                             {"head_dim", config.head_dim},
+                             {"sliding_windows", config.sliding_windows},
+                             {"context", config.max_position_embeddings},
+                             {"vocab_size", config.vocab_size},
+                             {"tie_word_embeddings", config.tie_word_embeddings},
+                             {"tokenizer", TokenizerJson(i.tokenizer)},
+                             {"chat_template",
+                              {{"present", !i.chat_templates.empty()},
+                               {"names", i.chat_templates},
+                               {"error", ToJson(i.chat_template_status)}}},
+                             {"generation",
+                              {{"do_sample", OrNull(i.generation.do_sample)},
+                               {"temperature", OrNull(i.generation.temperature)},
+                               {"top_p", OrNull(i.generation.top_p)},
+                               {"top_k", OrNull(i.generation.top_k)},
+                               {"min_p", OrNull(i.generation.min_p)},
+                               {"repetition_penalty", OrNull(i.generation.repetition_penalty)}}},
+                             {"tensor_types", types},
+                             {"kv_cache", KvJson(i)}};
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

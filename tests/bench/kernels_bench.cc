@@ -53,7 +53,8 @@ void BM_Linear(benchmark::State& state, WeightDType dtype) {
     }
   }
   const double passes = static_cast<double>(state.iterations());
-  const double peak = dtype == WeightDType::kInt8 ? g_peaks.int8 : g_peaks.bf16;
+  const bool integer = dtype == WeightDType::kInt8 || dtype == WeightDType::kInt4;
+  const double peak = integer ? g_peaks.int8 : g_peaks.bf16;
   using Counter = benchmark::Counter;
   state.counters["GB/s"] = Counter(bytes * passes / 1e9, Counter::kIsRate);
   state.counters["of_read"] = Counter(bytes * passes / 1e9 / g_peaks.read, Counter::kIsRate);
@@ -71,6 +72,7 @@ void BM_Linear(benchmark::State& state, WeightDType dtype) {
       ->Arg(512)                            \
       ->Unit(benchmark::kMillisecond)       \
       ->UseRealTime()
+LINEAR(int4, WeightDType::kInt4);
 LINEAR(int8, WeightDType::kInt8);
 LINEAR(bf16, WeightDType::kBF16);
 LINEAR(f32, WeightDType::kF32);
@@ -84,6 +86,7 @@ void BM_Pack(benchmark::State& state, WeightDType dtype) {
       49152 * 576 / 1e6 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK_CAPTURE(BM_Pack, int8, WeightDType::kInt8)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(BM_Pack, int4, WeightDType::kInt4)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_Pack, bf16, WeightDType::kBF16)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 // One decode step of 16 sequences through all layers; keys and values far exceed the caches.

@@ -280,7 +280,7 @@ json Line(const engine::ModelInfo& model, const Task& task, const Answer& answer
 absl::Status Run(const json& spec) {
   auto options = ReadOptions(spec.at("engine"));
   if (!options.ok()) return options.status();
-  options->max_queue = INT32_MAX;
+  options->queue.max_requests = INT32_MAX;
   const auto engine = Engine::Load(*options, nullptr, [](std::string_view, double) {});
   if (!engine.ok()) return engine.status();
 

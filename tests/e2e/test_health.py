@@ -11,7 +11,9 @@ from server_process import MODEL, Server
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
 
-@pytest.mark.parametrize("service", ["", "hydrant.v1.Generation"])
+@pytest.mark.parametrize(
+    "service", ["", "hydrant.v1.Generation", "vllm.grpc.engine.VllmEngine"]
+)
 def test_check_knows_the_server_and_the_service(tiny, service):
     assert tiny.client.health.Check(HealthCheckRequest(service=service)).status == SERVING
 

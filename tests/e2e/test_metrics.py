@@ -1,15 +1,12 @@
 """The metrics, as a real Prometheus reads them and as promtool judges them."""
 
-import json
 import subprocess
-import urllib.parse
-import urllib.request
 
 import grpc
 import pytest
 
-from hydrant_client import chat
-from server_process import Server, TINY_MODEL, eventually, free_port
+from prometheus_process import Prometheus
+from server_process import Server, TINY_MODEL, eventually
 
 HISTOGRAMS = """
     time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds
@@ -24,7 +21,7 @@ GAUGES = """
 COUNTERS = """
     prompt_tokens_total generation_tokens_total num_preemptions_total request_success_total
     kv_evicted_tokens_total kv_blocks_freed_by_eviction_total requests_rejected_total
-    requests_cancelled_total audits_ended_early_total
+    requests_received_total requests_cancelled_total audits_ended_early_total
 """.split()
 
 EVICTING = {
@@ -128,46 +125,14 @@ def test_promtool_complains_of_one_name_only(used):
 
 
 def test_a_real_prometheus_scrapes_it(used, tmp_path):
-    config = {
-        "global": {"scrape_interval": "1s"},
-        "scrape_configs": [
-            {"job_name": "hydrant", "static_configs": [{"targets": [used.metrics_address]}]}
-        ],
-    }
-    (tmp_path / "prometheus.yml").write_text(json.dumps(config))
-    address = f"127.0.0.1:{free_port()}"
-    prometheus = subprocess.Popen(
-        [
-            "prometheus",
-            f"--config.file={tmp_path}/prometheus.yml",
-            f"--storage.tsdb.path={tmp_path}/data",
-            f"--web.listen-address={address}",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=(tmp_path / "log").open("w"),
-    )
-
-    def query(expression):
-        url = f"http://{address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        try:
-            with urllib.request.urlopen(url, timeout=10) as reply:
-                result = json.load(reply)["data"]["result"]
-        except OSError:
-            assert prometheus.poll() is None, (tmp_path / "log").read_text()
-            return None
-        return float(result[0]["value"][1]) if result else None
-
-    try:
-        eventually(lambda: query('up{job="hydrant"}') == 1, "Prometheus has scraped")
-        metrics = used.metrics()
-        assert query("sum(hydrant_prompt_tokens_total)") == metrics.value(
+    with Prometheus(tmp_path, used.metrics_address) as prometheus:
+        eventually(lambda: prometheus.value('up{job="hydrant"}') == 1, "Prometheus has scraped")
+        assert prometheus.value("sum(hydrant_prompt_tokens_total)") == used.metrics().value(
             "hydrant_prompt_tokens_total"
         )
-        assert query('sum(hydrant_kv_blocks{state="free"})') == used.client.load().kv_blocks_total
-        half = query(
+        free = prometheus.value('sum(hydrant_kv_blocks{state="free"})')
+        assert free == used.client.load().kv_blocks_total
+        half = prometheus.value(
             "histogram_quantile(0.5, sum by (le) (hydrant_e2e_request_latency_seconds_bucket))"
         )
         assert half > 0
-    finally:
-        prometheus.terminate()
-        prometheus.wait(timeout=30)

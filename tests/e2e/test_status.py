@@ -1,31 +1,17 @@
 """Every way that a request may end otherwise than well, and the status that says so."""
 
+import json
+import shutil
+
 import grpc
 import pytest
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
-from hydrant_client import chat
+from hydrant_client import chat, refusal, refusal_details
+from conftest import EXACT
 from server_process import TINY_MODEL, Server, eventually
 
 Code = grpc.StatusCode
 ENDLESS = {"chat": chat("Count."), "stopping": {"ignore_eos": True}}
-
-
-def refusal(client, **request):
-    """The error of a request that must be refused, with its details unpacked."""
-    with pytest.raises(grpc.RpcError) as raised:
-        client.generate(**request)
-    error = raised.value
-    details = {}
-    status = rpc_status.from_call(error)
-    assert status is not None, f"no details with: {error}"
-    for entry in status.details:
-        name = entry.TypeName().rpartition(".")[2]
-        details[name] = getattr(error_details_pb2, name)()
-        assert entry.Unpack(details[name])
-    assert details["ErrorInfo"].domain == "hydrant"
-    return error, details
 
 
 BAD_PARAMETERS = [
@@ -63,6 +49,8 @@ BAD_PARAMETERS = [
     ("messages", {"chat": {"messages": []}}),
     ("role", {"chat": {"messages": [{"role": "", "content": "Hi"}]}}),
     ("request_id", {"request_id": "x" * 257}),
+    ("priority", {"priority": 101}),
+    ("priority", {"priority": -(2**31)}),
 ]
 
 
@@ -187,15 +175,61 @@ def test_an_unknown_method(tiny):
     assert error.value.code() == Code.UNIMPLEMENTED
 
 
-def test_a_message_over_the_limit(tiny):
+@pytest.mark.parametrize("method", ["Generate", "Tokenize"])
+def test_a_message_over_the_limit(tiny, method):
     with pytest.raises(grpc.RpcError) as error:
-        tiny.client.call("Tokenize", text="x" * (17 << 20))
+        answer = tiny.client.call(method, text="x" * (17 << 20))
+        list(answer) if method == "Generate" else None
     assert error.value.code() == Code.RESOURCE_EXHAUSTED
     assert tiny.client.call("Tokenize", text="still here").token_ids
 
 
-def test_bytes_that_are_no_message(tiny):
-    method = tiny.client.channel.unary_unary("/hydrant.v1.Generation/Tokenize")
-    with pytest.raises(grpc.RpcError):
-        method(b"\xff\xff\xff\xff")
-    assert tiny.client.call("Tokenize", text="still here").token_ids
+# Field 4 of GenerateRequest and 2 of TokenizeRequest are the text: here one with a byte that no
+# UTF-8 has, and a surrogate; then what is no message at all.
+@pytest.mark.parametrize("bytes", [b"\xffHi", b"\xed\xa0\x80"], ids=repr)
+@pytest.mark.parametrize("method", ["Generate", "Tokenize"])
+def test_text_that_is_not_utf8(tiny, method, bytes):
+    field = {"Generate": 4, "Tokenize": 2}[method]
+    assert_malformed(tiny, method, bytes_field(field, bytes))
+
+
+@pytest.mark.parametrize("method", ["Generate", "Tokenize"])
+def test_bytes_that_are_no_message(tiny, method):
+    assert_malformed(tiny, method, b"\xff\xff\xff\xff")
+
+
+def bytes_field(number, value):
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def assert_malformed(server, method, message):
+    kind = "unary_stream" if method == "Generate" else "unary_unary"
+    call = getattr(server.client.channel, kind)(f"/hydrant.v1.Generation/{method}")
+    with pytest.raises(grpc.RpcError) as error:
+        answer = call(message)
+        list(answer) if method == "Generate" else None
+    assert error.value.code() == Code.INVALID_ARGUMENT
+    assert refusal_details(error.value)["ErrorInfo"].reason == "MALFORMED_MESSAGE"
+    assert server.client.call("Tokenize", text="still here").token_ids
+
+
+def test_a_fault_of_the_model(tmp_path):
+    """Weights that are not numbers give no token: INTERNAL, and the server lives on."""
+    broken = tmp_path / "broken"
+    shutil.copytree(TINY_MODEL, broken)
+    poison(broken / "model.safetensors", "model.norm.weight")
+    with Server(broken, "--kv_cache_bytes=8MB", *EXACT) as server:
+        error, details = refusal(server.client, text="Hi")
+        assert error.code() == Code.INTERNAL
+        assert details["ErrorInfo"].reason == "ENGINE_FAULT"
+        server.wait_until_idle()
+        assert server.metrics().value("hydrant_request_success_total", finished_reason="error") == 1
+
+
+def poison(path, tensor):
+    """Makes a tensor of a safetensors file all ones: the bits of a NaN in every float type."""
+    data = bytearray(path.read_bytes())
+    header = int.from_bytes(data[:8], "little")
+    begin, end = json.loads(data[8 : 8 + header])[tensor]["data_offsets"]
+    data[8 + header + begin : 8 + header + end] = b"\xff" * (end - begin)
+    path.write_bytes(data)

@@ -76,6 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kBF16},
                       std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kBF16},
                       std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt8},
+                      std::pair{kernels::WeightDType::kInt4, kernels::KvDType::kBF16},
                       std::pair{kernels::WeightDType::kBF16, kernels::KvDType::kInt4},
                       std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kInt4},
                       std::pair{kernels::WeightDType::kInt8, kernels::KvDType::kKivi2}));

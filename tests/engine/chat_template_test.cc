@@ -114,6 +114,94 @@ TEST(ChatTemplateTest, EvaluatesExpressionsAsJinja) {
   }
 }
 
+// What the filters safe and escape make is markup: texts that meet it are escaped. Rendered by
+// jinja2 with transformers' settings.
+TEST(ChatTemplateTest, MarkupEscapesWhatItMeets) {
+  struct Case {
+    const char* source;
+    const char* rendered;
+  };
+  const Case cases[] = {
+      {R"t({{ q|safe + q }})t", R"t(<b> & 'c' "d"&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;)t"},
+      {R"t({{ q + q|safe }})t", R"t(&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;<b> & 'c' "d")t"},
+      {R"t({{ "'"|safe + q + "<" }})t", R"t('&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;&lt;)t"},
+      {R"t({{ (q|safe + 1|string)|upper }})t", R"t(<B> & 'C' "D"1)t"},
+      {R"t({{ q|e }})t", R"t(&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;)t"},
+      {R"t({{ q|e|e }})t", R"t(&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;)t"},
+      {R"t({{ q|e|forceescape }})t",
+       R"t(&amp;lt;b&amp;gt; &amp;amp; &amp;#39;c&amp;#39; &amp;#34;d&amp;#34;)t"},
+      {R"t({{ q|forceescape }})t", R"t(&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;)t"},
+      {R"t({{ q|safe ~ q }})t", R"t(<b> & 'c' "d"<b> & 'c' "d")t"},
+      {R"t({{ (q|safe)[:5] + "<" }})t", R"t(<b> &&lt;)t"},
+      {R"t({{ (q|safe)[0] + "<" }})t", R"t(<&lt;)t"},
+      {R"t({{ (q|safe)|reverse + "<" }})t", R"t("d" 'c' & >b<&lt;)t"},
+      {R"t({{ ("<%s|%d|%5.1f>"|safe) % (q, 3, 2.5) }})t",
+       R"t(<&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;|3|  2.5>)t"},
+      {R"t({{ ("<%s>"|safe) % q }})t", R"t(<&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;>)t"},
+      {R"t({{ ("<%(k)s>"|safe) % d }})t", R"t(<&lt;v&gt;>)t"},
+      {R"t({{ ("<%s>"|safe)|format(q) }})t", R"t(<&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;>)t"},
+      {R"t({{ ("<{}{x}>"|safe).format(q, x="&") }})t",
+       R"t(<&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;&amp;>)t"},
+      {R"t({{ ("<{k}>"|safe).format_map(d) }})t", R"t(<&lt;v&gt;>)t"},
+      {R"t({{ (", "|safe).join(l[:2]) }})t", R"t(&lt;, &gt;)t"},
+      {R"t({{ (q|safe).replace("b", "<") }})t", R"t(<&lt;> & 'c' "d")t"},
+      {R"t({{ (q|safe)|replace("b", "<") + "<" }})t", R"t(<<> & 'c' "d"<)t"},
+      {R"t({{ (q|safe).split(" ")[0] + "<" }})t", R"t(<b>&lt;)t"},
+      {R"t({{ (q|safe).split(" ") }})t",
+       R"t([Markup('<b>'), Markup('&'), Markup("'c'"), Markup('"d"')])t"},
+      {R"t({{ (q|safe).partition("&")[2] + "<" }})t", R"t( 'c' "d"&lt;)t"},
+      {R"t({{ (q|safe).strip() + "<" }})t", R"t(<b> & 'c' "d"&lt;)t"},
+      {R"t({{ (q|safe)|trim + "<" }})t", R"t(<b> & 'c' "d"&lt;)t"},
+      {R"t({{ (q|safe)|upper + "<" }})t", R"t(<B> & 'C' "D"&lt;)t"},
+      {R"t({{ (q|safe)|capitalize + "<" }})t", R"t(<b> & 'c' "d"&lt;)t"},
+      {R"t({{ (q|safe)|title + "<" }})t", R"t(<B> & 'c' "d"<)t"},
+      {R"t({{ (q|safe)|center(30) + "<" }})t", R"t(        <b> & 'c' "d"         &lt;)t"},
+      {R"t({{ (q|safe)|indent(2, true) + "<" }})t", R"t(  <b> & 'c' "d"&lt;)t"},
+      {R"t({{ ("a\nb"|safe)|indent("<") }})t", R"t(a
+<b)t"},
+      {R"t({{ (q|safe)|truncate(8, true, "<>", 0) }})t", R"t(<b> & &lt;&gt;)t"},
+      {R"t({{ (q|safe)|string + "<" }})t", R"t(<b> & 'c' "d"&lt;)t"},
+      {R"t({{ (q|safe)|join("<") }})t", R"t(<<b<>< <&< <'<c<'< <"<d<")t"},
+      {R"t({{ [q|safe, q]|join(", ") + "<" }})t", R"t(<b> & 'c' "d", <b> & 'c' "d"<)t"},
+      {R"t({{ (q|safe)|first + "<" }})t", R"t(<<)t"},
+      {R"t({{ q|safe is escaped }})t", R"t(True)t"},
+      {R"t({{ q is escaped }})t", R"t(False)t"},
+      {R"t({{ q|e is escaped }})t", R"t(True)t"},
+      {R"t({{ (q|safe)|upper is escaped }})t", R"t(True)t"},
+      {R"t({{ (q|safe) * 2 + "<" }})t", R"t(<b> & 'c' "d"<b> & 'c' "d"&lt;)t"},
+      {R"t({{ 2 * (q|safe) + "<" }})t", R"t(<b> & 'c' "d"<b> & 'c' "d"&lt;)t"},
+      {R"t({{ q|safe == q }})t", R"t(True)t"},
+      {R"t({{ [q|safe] }})t", R"t([Markup('<b> & \'c\' "d"')])t"},
+      {R"t({{ (q|safe)|tojson }})t", R"t("<b> & 'c' \"d\"")t"},
+      {R"t({{ (q|safe)|length }})t", R"t(13)t"},
+      {R"t({{ {"a": 1}[("a"|safe)] }})t", R"t(1)t"},
+      {R"t({{ (none|safe) + "<" }})t", R"t(None&lt;)t"},
+      {R"t({{ (3|e) + "<" }})t", R"t(3&lt;)t"},
+      {R"t({{ (l|safe) + "<" }})t", R"t(['<', '>', 1]&lt;)t"},
+      {R"t({{ (q|safe)|default("x") + "<" }})t", R"t(<b> & 'c' "d"&lt;)t"},
+      {R"t({{ ("x"|safe).startswith("x") }})t", R"t(True)t"},
+      {R"t({{ (q|safe in q) }})t", R"t(True)t"},
+      {R"t({{ (q|safe)|list|join }})t", R"t(<b> & 'c' "d")t"},
+      {R"t({{ ("a<"|safe).zfill(5) + "<" }})t", R"t(000a<&lt;)t"},
+      {R"t({{ ("a<"|safe).removeprefix("a") + "<" }})t", R"t(<&lt;)t"},
+      {R"t({{ "<" + ("a"|safe)|e }})t", R"t(&lt;a)t"},
+      {R"t({% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(q|safe) + "<" }})t",
+       R"t(<<b> & 'c' "d"><)t"},
+      {R"t({% set x %}<{{ q }}>{% endset %}{{ x + "<" }})t", R"t(<<b> & 'c' "d"><)t"},
+      {R"t({% set x = q|safe %}{% for c in x %}{{ c + "<" }}{% endfor %})t",
+       R"t(<<b<>< <&< <'<c<'< <"<d<"<)t"},
+      {R"t({% filter safe %}<b>{% endfilter %})t", R"t(<b>)t"},
+      {R"t({% set ns = namespace(t="<"|safe) %}{% set ns.t = ns.t + q %}{{ ns.t }})t",
+       R"t(<&lt;b&gt; &amp; &#39;c&#39; &#34;d&#34;)t"},
+  };
+  for (const Case& c : cases) {
+    const auto rendered =
+        Rendered(c.source, R"t({"q": "<b> & 'c' \"d\"", "l": ["<", ">", 1], "d": {"k": "<v>"}})t");
+    ASSERT_TRUE(rendered.ok()) << c.source << rendered.status();
+    EXPECT_EQ(*rendered, c.rendered) << c.source;
+  }
+}
+
 struct Failing {
   const char* source;
   const char* said;  // in the message

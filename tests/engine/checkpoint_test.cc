@@ -78,7 +78,7 @@ TEST(GoldenCheckpointTest, Configs) {
   EXPECT_TRUE((*gqa)->config().tie_word_embeddings);
   EXPECT_FALSE((*gqa)->Has("lm_head.weight"));
   EXPECT_EQ((*gqa)->generation_config().eos_token_ids, std::vector<int32_t>{2});
-  EXPECT_EQ((*gqa)->chat_template(), ReadAll(kGolden + "llama-gqa/chat_template.jinja"));
+  EXPECT_EQ(*(*gqa)->chat_template(), ReadAll(kGolden + "llama-gqa/chat_template.jinja"));
 
   const auto bf16 = Checkpoint::Open(kGolden + "llama-spm-bf16");
   ASSERT_TRUE(bf16.ok()) << bf16.status();
@@ -217,21 +217,24 @@ TEST_F(CheckpointTest, StopTokens) {
 }
 
 TEST_F(CheckpointTest, ChatTemplates) {
-  EXPECT_EQ((*Open())->chat_template(), std::nullopt);
+  const auto templates = [&] { return (*Open())->chat_templates(); };
+  EXPECT_EQ((*Open())->chat_template(), nullptr);
   dir_.Write("tokenizer_config.json", R"({"chat_template": "one"})");
-  EXPECT_EQ((*Open())->chat_template(), "one");
+  EXPECT_EQ(*(*Open())->chat_template(), "one");
   dir_.Write("tokenizer_config.json", R"({"chat_template": [
       {"name": "tool_use", "template": "two"}, {"name": "default", "template": "three"}]})");
-  EXPECT_EQ((*Open())->chat_template(), "three");
+  EXPECT_EQ(templates(), (ChatTemplates{{"default", "three"}, {"tool_use", "two"}}));
   dir_.Write("tokenizer_config.json",
              R"({"chat_template": [{"name": "tool_use", "template": "two"}]})");
-  EXPECT_EQ((*Open())->chat_template(), std::nullopt);
+  EXPECT_EQ((*Open())->chat_template(), nullptr);
+  EXPECT_EQ(templates(), (ChatTemplates{{"tool_use", "two"}}));
   dir_.Write("tokenizer_config.json", R"({"chat_template": 3})");
   ExpectRefused("chat_template is neither");
   dir_.Write("tokenizer_config.json", R"({"chat_template": ["x"]})");
   ExpectRefused("chat_template: expected a JSON object");
   dir_.Write("chat_template.jinja", "four");
-  EXPECT_EQ((*Open())->chat_template(), "four");
+  dir_.Write("additional_chat_templates/rag.jinja", "five");
+  EXPECT_EQ(templates(), (ChatTemplates{{"default", "four"}, {"rag", "five"}}));
 }
 
 TEST_F(CheckpointTest, PathsThatAreNoCheckpoint) {

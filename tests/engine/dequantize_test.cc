@@ -145,6 +145,34 @@ TEST(DequantizeTest, EveryBlockTypeAsGgufPyReadsIt) {
   EXPECT_EQ(seen, "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS ");
 }
 
+// What int4 keeps of a 4-bit block are its numbers, but for a rounding to f16 in Q4_K.
+TEST(DequantizeTest, GroupsOfFourBitsAreTheBlocksNumbers) {
+  const auto file = GgufFile::Open(std::string(HYDRANT_TEST_DATA) + "/quantized_blocks.gguf");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string seen;
+  for (const GgufTensor& blocks : (*file)->tensors()) {
+    const GgmlType* type = FindGgmlType(blocks.type);
+    if (type->read_groups == nullptr) continue;
+    seen += blocks.name + " ";
+    const auto count = static_cast<size_t>(blocks.dims[0] * blocks.dims[1]);
+    std::vector<float> expected(count);
+    type->dequantize(blocks.data, static_cast<int64_t>(count), expected.data());
+    std::vector<uint8_t> levels(count);
+    std::vector<kernels::Int4Range> ranges(count / kernels::kInt4Group);
+    type->read_groups(blocks.data, static_cast<int64_t>(count), levels.data(), ranges.data());
+    for (size_t i = 0; i < count; ++i) {
+      const kernels::Int4Range range = ranges[i / kernels::kInt4Group];
+      const double zero = HalfValue(range.zero), step = HalfValue(range.scale) * levels[i];
+      ASSERT_LE(levels[i], 15);
+      const double magnitude = std::fabs(zero) + std::fabs(step);
+      const double tolerance =
+          type->block_size == 32 ? std::ldexp(magnitude, -23) : std::ldexp(magnitude, -11) + 1e-6;
+      ASSERT_NEAR(zero + step, expected[i], tolerance) << blocks.name << ", number " << i;
+    }
+  }
+  EXPECT_EQ(seen, "Q4_0 Q4_1 Q4_K ");
+}
+
 TEST(DequantizeTest, TypesByNumber) {
   ASSERT_NE(FindGgmlType(3), nullptr);
   EXPECT_STREQ(FindGgmlType(3)->name, "Q4_1");

@@ -132,7 +132,7 @@ TEST(EngineTest, StopTokensEndTheStream) {
 TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
   EngineOptions options = Options();
   options.max_num_seqs = 1;
-  options.max_queue = 2;
+  options.queue.max_requests = 2;
   const auto engine = LoadEngine(options);
   GenerateRequest request = Request(RandomPrompt(20, 6), 400);
   request.request_id = "first";
@@ -155,7 +155,7 @@ TEST(EngineTest, AFullQueueRefusesAndADuplicateIdToo) {
 // What can run at once does not wait, however short the queue.
 TEST(EngineTest, AnIdleEngineTakesABurst) {
   EngineOptions options = Options();
-  options.max_queue = 1;
+  options.queue.max_requests = 1;
   const auto engine = LoadEngine(options);
   std::vector<std::shared_ptr<Stream>> streams;
   for (int i = 0; i < 16; ++i) streams.push_back(Submit(*engine, Request(RandomPrompt(4, i), 5)));

@@ -160,7 +160,7 @@ TEST_F(GgufCheckpointTest, Config) {
   EXPECT_FALSE(config.attention_bias);
   EXPECT_FALSE(config.mlp_bias);
   EXPECT_EQ((*checkpoint)->generation_config().eos_token_ids, std::vector<int32_t>{2});
-  EXPECT_EQ((*checkpoint)->chat_template(), std::nullopt);
+  EXPECT_EQ((*checkpoint)->chat_template(), nullptr);
 }
 
 TEST_F(GgufCheckpointTest, TensorsInHuggingFacesNamesAndRowOrder) {
@@ -219,8 +219,8 @@ TEST_F(GgufCheckpointTest, Rope) {
   EXPECT_EQ((*checkpoint)->config().rope.factor, 2.0);
 
   writer = Llama();
-  writer.String("llama.rope.scaling.type", "yarn");
-  ExpectRefused(writer, "llama.rope.scaling.type 'yarn'", absl::StatusCode::kUnimplemented);
+  writer.String("llama.rope.scaling.type", "longrope");
+  ExpectRefused(writer, "llama.rope.scaling.type 'longrope'", absl::StatusCode::kUnimplemented);
   writer = Llama();
   writer.String("llama.rope.scaling.type", "linear");
   ExpectRefused(writer, "llama.rope.scaling.factor is missing");
@@ -232,15 +232,51 @@ TEST_F(GgufCheckpointTest, Rope) {
   ExpectRefused(writer, "divisor is 0");
 }
 
+TEST_F(GgufCheckpointTest, Yarn) {
+  GgufWriter writer = Llama();
+  writer.String("llama.rope.scaling.type", "yarn");
+  writer.F32("llama.rope.scaling.factor", 4.0f);
+  auto checkpoint = Open(writer);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const RopeConfig silent = (*checkpoint)->config().rope;
+  EXPECT_EQ(silent.scaling, RopeScaling::kYarn);
+  EXPECT_EQ(silent.factor, 4.0);
+  EXPECT_EQ(silent.original_max_position_embeddings, 128);
+  EXPECT_EQ(silent.beta_fast, 32.0);
+  EXPECT_EQ(silent.beta_slow, 1.0);
+  EXPECT_NEAR(silent.attention_factor, 1.1386294, 1e-7);
+
+  writer.U32("llama.rope.scaling.original_context_length", 32);
+  writer.F32("llama.rope.scaling.yarn_beta_fast", 16.0f);
+  writer.F32("llama.rope.scaling.yarn_beta_slow", 2.0f);
+  writer.F32("llama.rope.scaling.yarn_attn_factor", 0.75f);
+  checkpoint = Open(writer);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const RopeConfig told = (*checkpoint)->config().rope;
+  EXPECT_EQ(told.original_max_position_embeddings, 32);
+  EXPECT_EQ(told.beta_fast, 16.0);
+  EXPECT_EQ(told.beta_slow, 2.0);
+  EXPECT_EQ(told.attention_factor, 0.75);
+
+  writer.F32("llama.rope.scaling.yarn_ext_factor", 0.5f);
+  ExpectRefused(writer, "llama.rope.scaling.yarn_ext_factor is not supported");
+  writer = Llama();
+  writer.String("llama.rope.scaling.type", "yarn");
+  ExpectRefused(writer, "llama.rope.scaling.factor is missing");
+}
+
 TEST_F(GgufCheckpointTest, StopTokensAndChatTemplate) {
   GgufWriter writer = Llama();
   writer.U32("tokenizer.ggml.eot_token_id", 5);
   writer.U32("tokenizer.ggml.eom_token_id", 2);
   writer.String("tokenizer.chat_template", "{{ messages }}");
+  writer.Array("tokenizer.chat_templates", 8, 2, GgufString("tool_use") + GgufString("default"));
+  writer.String("tokenizer.chat_template.tool_use", "{{ tools }}");
   const auto checkpoint = Open(writer);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ((*checkpoint)->generation_config().eos_token_ids, (std::vector<int32_t>{2, 5}));
-  EXPECT_EQ((*checkpoint)->chat_template(), "{{ messages }}");
+  EXPECT_EQ((*checkpoint)->chat_templates(),
+            (ChatTemplates{{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}}));
   writer = Llama();
   writer.U32("tokenizer.ggml.eot_token_id", kVocab);
   ExpectRefused(writer, "tokenizer.ggml.eot_token_id is 6; 0 to 5 is allowed");

@@ -4,14 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
-#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/models/model.h"
 #include "engine/weights/checkpoint.h"
-#include "kernels/backend.h"
+#include "tests/engine/checkpoint_logits.h"
 #include "tests/engine/gguf_conversion.h"
 #include "tests/engine/temp_dir.h"
 
@@ -19,32 +17,6 @@ namespace hydrant::engine {
 namespace {
 
 using weights::Checkpoint;
-
-// After each of a few tokens, longer than Gemma's window.
-std::vector<float> Logits(const Checkpoint& checkpoint) {
-  constexpr int kTokens = 60;
-  const auto backend = kernels::CreateReferenceBackend();
-  const ModelConfig& c = checkpoint.config();
-  Model::Options options;
-  options.weight_dtype = kernels::WeightDType::kF32;
-  options.max_rows = kTokens;
-  auto model = Model::Load(checkpoint, *backend, options, [](double) {});
-  if (!model.ok()) {
-    ADD_FAILURE() << model.status();
-    return {};
-  }
-  const auto store = backend->CreateKvStore({c.num_hidden_layers, c.num_key_value_heads, c.head_dim,
-                                             kernels::KvDType::kF32, 4, c.sliding_windows});
-  const std::vector<int32_t> blocks = {0, 1, 2, 3};
-  kernels::Batch batch;
-  for (int i = 0; i < kTokens; ++i) batch.token_ids.push_back((i * 37 + 11) % c.vocab_size);
-  batch.positions.resize(kTokens);
-  std::iota(batch.positions.begin(), batch.positions.end(), 0);
-  batch.sequences.push_back({.num_rows = kTokens, .num_slots = kTokens, .blocks = blocks.data()});
-  (*model)->Forward(batch, **store);
-  const auto logits = (*model)->Logits(batch.positions);
-  return {logits.begin(), logits.end()};
-}
 
 class GgufFamiliesTest : public testing::TestWithParam<Family> {};
 
@@ -70,6 +42,43 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufFamiliesTest, testing::ValuesIn(kFamilies
                            }
                            return name;
                          });
+
+// The conversion writes Llama 3's scaling as what it divides each frequency by, in f32.
+TEST(GgufRopeTest, DivisorsGiveTheLogitsOfLlama3Scaling) {
+  const Family family = {"llama3-rope", "llama", "model.layers.", kLlamaTop, kLlamaLayer};
+  const auto directory = Checkpoint::Open(HYDRANT_TEST_DATA "/golden/" + family.checkpoint);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const ModelConfig& c = (*directory)->config();
+  ASSERT_EQ(c.rope.scaling, RopeScaling::kLlama3);
+  std::string divisors;
+  int blended = 0;
+  for (int i = 0; i < c.rotary_dim; i += 2) {
+    const double length = 2 * M_PI * std::pow(c.rope.theta, static_cast<double>(i) / c.rotary_dim);
+    const double turns = c.rope.original_max_position_embeddings / length;
+    double divisor = 1;
+    if (turns < c.rope.low_freq_factor) {
+      divisor = c.rope.factor;
+    } else if (turns <= c.rope.high_freq_factor) {
+      const double smooth =
+          (turns - c.rope.low_freq_factor) / (c.rope.high_freq_factor - c.rope.low_freq_factor);
+      divisor = 1 / ((1 - smooth) / c.rope.factor + smooth);
+      ++blended;
+    }
+    divisors += Bytes(static_cast<float>(divisor));
+  }
+  EXPECT_GT(blended, 0);
+  GgufWriter writer;
+  writer.Tensor("rope_freqs.weight", {static_cast<uint64_t>(c.rotary_dim / 2)}, 0, divisors);
+  const TempDir dir;
+  const auto file = Checkpoint::Open(
+      dir.Write("model.gguf", Convert(family, **directory, std::move(writer)).Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->config().rope.scaling, RopeScaling::kNone);
+  const std::vector<float> expected = Logits(**directory), logits = Logits(**file);
+  ASSERT_FALSE(expected.empty());
+  ASSERT_EQ(logits.size(), expected.size());
+  for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-4f) << i;
+}
 
 }  // namespace
 }  // namespace hydrant::engine

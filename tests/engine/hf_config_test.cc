@@ -114,11 +114,53 @@ TEST(HfConfigTest, RopeInTheOlderAndTheNewerStyle) {
   EXPECT_EQ(plain->rope.theta, 7e4);
 }
 
+TEST(HfConfigTest, TextModelsInsideOfOthersAreRead) {
+  json nested = json::parse(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 8},
+      "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+                      "num_hidden_layers": 34, "sliding_window": 1024,
+                      "rope_scaling": {"rope_type": "linear", "factor": 8.0}}})");
+  const auto config = Read(nested);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model_type, "gemma3_text");
+  EXPECT_EQ(config->vocab_size, 262208);
+  EXPECT_EQ(config->num_attention_heads, 8);
+  EXPECT_EQ(config->num_key_value_heads, 4);
+  EXPECT_EQ(config->head_dim, 256);
+  EXPECT_EQ(config->rope.factor, 8.0);
+  EXPECT_EQ(config->sliding_rope->factor, 1.0);
+  EXPECT_EQ(config->window(4), 1024);
+  EXPECT_EQ(config->window(5), 0);
+  const auto refused = [&](const std::string& reason) {
+    const std::string message(Read(nested).status().message());
+    EXPECT_NE(message.find(reason), std::string::npos) << message;
+  };
+  nested["text_config"]["hidden_size"] = 0;
+  refused("dir/config.json: text_config: hidden_size is 0");
+  nested["text_config"]["model_type"] = "llama";
+  refused("dir/config.json: text_config: model_type 'llama' is not supported inside of gemma3");
+  nested["text_config"] = {};
+  refused("dir/config.json: text_config is missing");
+  nested["text_config"] = 3;
+  refused("dir/config.json: text_config: expected a JSON object");
+  nested["quantization_config"] = {{"quant_method", "awq"}};
+  refused("'awq'");
+}
+
+// transformers has one window for all layers of Mistral and does not read which.
+TEST(HfConfigTest, MistralsLayersAllHaveTheWindow) {
+  const auto config = ReadWith(R"({"model_type": "mistral", "sliding_window": 8,
+      "num_key_value_heads": 2, "layer_types": ["full_attention", "sliding_attention"]})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->sliding_windows, (std::vector<int32_t>{8, 8}));
+}
+
 TEST(HfConfigTest, WhatIsNotSupportedIsNamed) {
   constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
   ExpectRefused(R"({"model_type": "mamba"})", "'mamba' is not supported; supported: llama",
                 kUnimplemented);
-  for (const std::string type : {"yarn", "dynamic", "longrope"}) {
+  ExpectRefused(R"({"rope_theta": 1, "rope_scaling": {"type": "yarn", "factor": 2.0}})",
+                "rope theta 1 must be above 1 for yarn");
+  for (const std::string type : {"dynamic", "longrope"}) {
     const std::string scaling = R"({"type": ")" + type + R"(", "factor": 4.0})";
     ExpectRefused((R"({"rope_scaling": )" + scaling + "}").c_str(), "'" + type + "'",
                   kUnimplemented);

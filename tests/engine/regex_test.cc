@@ -43,6 +43,26 @@ TEST(RegexTest, MeansWhatOnigurumaMeans) {
   EXPECT_EQ(Matches(R"([[:punct:]])", "a+€."), (Strings{"+", "€", "."}));
 }
 
+// Of Unicode 15 and 16: an ideograph (U+2EBF0), a digit (U+10D40), a mark (U+0897), an emoji
+// (U+1FAE8). U+137FA is of Unicode 16, U+1343A a newer format control.
+TEST(RegexTest, KnowsTheCharactersThatOnigurumaKnows) {
+  const std::string text = "a\U0002EBF0\U00010D40\u0897\U0001FAE8";
+  EXPECT_EQ(Matches(R"(\p{L}+)", text), Strings{"a\U0002EBF0"});
+  EXPECT_EQ(Matches(R"(\P{L}+)", text), Strings{"\U00010D40\u0897\U0001FAE8"});
+  EXPECT_EQ(Matches(R"(\p{^L}+)", text), Strings{"\U00010D40\u0897\U0001FAE8"});
+  EXPECT_EQ(Matches(R"([^\s\p{L}\p{N}]+)", text), Strings{"\u0897\U0001FAE8"});
+  EXPECT_EQ(Matches(R"([\P{L}a]+)", text), (Strings{"a", "\U00010D40\u0897\U0001FAE8"}));
+  EXPECT_EQ(Matches(R"([^\P{L}a]+)", text), Strings{"\U0002EBF0"});
+  EXPECT_EQ(Matches(R"(\d|[\d])", text), Strings{"\U00010D40"});
+  EXPECT_EQ(Matches(R"([\D]+)", "1a\U00010D40"), Strings{"a"});
+  EXPECT_EQ(Matches(R"(\w+)", text), Strings{"a\U0002EBF0\U00010D40\u0897"});
+  EXPECT_EQ(Matches(R"(\p{Han})", text), Strings{"\U0002EBF0"});
+  EXPECT_EQ(Matches(R"(\p{C}+)", "a\U000137FA\x01\U0001343A\u0378"),
+            (Strings{"\x01\U0001343A\u0378"}));
+  EXPECT_EQ(Matches(R"([\p{Cn}]+)", "\U0001343A\u0378"), Strings{"\u0378"});
+  EXPECT_EQ(Matches(R"([\P{Cn}]+)", "\u0378\U0001343A"), Strings{"\U0001343A"});
+}
+
 TEST(RegexTest, EmptyMatchesAreReportedOnceAndNotAfterAMatch) {
   EXPECT_EQ(Matches("x*", "axxb"), (Strings{"", "xx", ""}));
   EXPECT_EQ(Matches("", "é"), (Strings{"", ""}));

@@ -56,6 +56,19 @@ TEST(RequestResolver, GenerationConfigComesBeforeTheDefaultAndAfterTheRequest) {
   EXPECT_EQ(resolved->sampling.temperature, 0.9f);
 }
 
+TEST(RequestResolver, TheServersLimitBoundsMaxTokens) {
+  ResolverContext context = Context();
+  context.max_tokens_limit = 100;
+  GenerateRequest request;
+  EXPECT_EQ(ResolveAll(request, 48, context)->max_tokens, 100);
+  EXPECT_EQ(ResolveAll(request, 2000, context)->max_tokens, 48);  // the context is shorter
+  request.stopping.max_tokens = 100;
+  EXPECT_EQ(ResolveAll(request, 48, context)->max_tokens, 100);
+  request.stopping.max_tokens = 101;
+  EXPECT_EQ(ResolveAll(request, 48, context).status().message(),
+            "stopping.max_tokens must be at most this server's limit of 100, got 101");
+}
+
 TEST(RequestResolver, AFullRequestWithoutMaxTokensIsCutToThePool) {
   ResolverContext context = Context();
   context.kv_slots = 100;

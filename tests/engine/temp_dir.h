@@ -28,6 +28,7 @@ class TempDir {
   const std::string& path() const { return path_; }
   std::string Write(const std::string& name, const std::string& content) const {
     const std::string path = path_ + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
     return path;
   }

@@ -33,6 +33,20 @@ class TokenizerComponents : public testing::Test {
   const TempDir directory_;
 };
 
+// Ids of a text, and the text of ids, whole and token by token ("decoded" null: not asked).
+void ExpectEqual(const Tokenizer& tokenizer, const json& example) {
+  EXPECT_EQ(tokenizer.Encode(example["text"].get<std::string>(), example["special"]),
+            example["ids"].get<std::vector<int32_t>>())
+      << example["text"];
+  if (example["decoded"].is_null()) return;
+  const auto ids = example["decode"].get<std::vector<int32_t>>();
+  EXPECT_EQ(tokenizer.Decode(ids, example["skip"]), example["decoded"]) << example["decode"];
+  IncrementalDetokenizer detokenizer(tokenizer, example["skip"]);
+  std::string text;
+  for (const int32_t id : ids) text += detokenizer.Add(id);
+  EXPECT_EQ(text + detokenizer.Flush(), example["decoded"]) << example["decode"];
+}
+
 json Base(const std::string& name) {
   return ReadJson(HYDRANT_TEST_DATA "/golden/" + name + "/tokenizer.json");
 }
@@ -51,17 +65,7 @@ TEST_F(TokenizerComponents, EqualHuggingFace) {
     const auto tokenizer = Load(file.dump());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     for (const json& example : variant["cases"]) {
-      EXPECT_EQ((*tokenizer)->Encode(example["text"].get<std::string>(), example["special"]),
-                example["ids"].get<std::vector<int32_t>>())
-          << example["text"];
-      if (example["decoded"].is_null()) continue;
-      const auto ids = example["decode"].get<std::vector<int32_t>>();
-      EXPECT_EQ((*tokenizer)->Decode(ids, example["skip"]), example["decoded"])
-          << example["decode"];
-      IncrementalDetokenizer detokenizer(**tokenizer, example["skip"]);
-      std::string text;
-      for (const int32_t id : ids) text += detokenizer.Add(id);
-      EXPECT_EQ(text + detokenizer.Flush(), example["decoded"]) << example["decode"];
+      ExpectEqual(**tokenizer, example);
     }
   }
 }
@@ -75,16 +79,7 @@ TEST_F(TokenizerComponents, RandomCombinationsEqualHuggingFace) {
     const auto tokenizer = Load(files[i]["file"].dump());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     for (const json& example : files[i]["cases"]) {
-      EXPECT_EQ((*tokenizer)->Encode(example["text"].get<std::string>(), example["special"]),
-                example["ids"].get<std::vector<int32_t>>())
-          << example["text"];
-      const auto ids = example["decode"].get<std::vector<int32_t>>();
-      EXPECT_EQ((*tokenizer)->Decode(ids, example["skip"]), example["decoded"])
-          << example["decode"];
-      IncrementalDetokenizer detokenizer(**tokenizer, example["skip"]);
-      std::string text;
-      for (const int32_t id : ids) text += detokenizer.Add(id);
-      EXPECT_EQ(text + detokenizer.Flush(), example["decoded"]) << example["decode"];
+      ExpectEqual(**tokenizer, example);
     }
   }
 }

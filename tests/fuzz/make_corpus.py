@@ -1,11 +1,12 @@
 """Writes the fuzzers' seeds, small files that load, and their dictionaries:
 
-    python make_corpus.py       (in this folder; needs numpy and gguf)
+    python make_corpus.py       (in this folder; needs numpy, gguf and protoc)
 """
 
 import json
 import pathlib
 import struct
+import subprocess
 
 import gguf
 import numpy as np
@@ -23,8 +24,9 @@ def write(target, name, content):
 def write_dictionary(target, words):
     lines = []
     for word in sorted(words):
+        as_bytes = word if isinstance(word, bytes) else word.encode()
         escaped = "".join(chr(b) if chr(b).isalnum() and b < 128 or chr(b) in " _-.:"
-                          else f"\\x{b:02x}" for b in word.encode())
+                          else f"\\x{b:02x}" for b in as_bytes)
         lines.append(f'"{escaped}"\n')
     (HERE / f"{target}.dict").write_text("".join(lines))
 
@@ -180,8 +182,41 @@ def ggufs():
     write_dictionary("gguf", keys | {"split.count", "rope_freqs.weight", "blk.0.attn_q.weight"})
 
 
+def requests():
+    texts = {
+        "text": 'text: "Hi" stopping { max_tokens: 5 stop: "a" stop: "\\n\\n" stop_token_ids: 3 }',
+        "ids": 'request_id: "a" model: "m" priority: -3 token_ids { ids: 1 ids: 2 ids: 255 }',
+        "chat": 'chat { messages { role: "user" content: "Hi" } add_generation_prompt: false }',
+        "sampling": 'text: "a" sampling { temperature: 0.5 top_p: 0.9 top_k: 4 min_p: 0.1 '
+                    'repetition_penalty: 1.1 presence_penalty: -1 frequency_penalty: 1 seed: 7 '
+                    'logit_bias { key: 3 value: -100 } }',
+        "output": 'text: "a" output { logprobs: 3 prompt_logprobs: 0 echo: true '
+                  'skip_special_tokens: false } stopping { min_tokens: 2 ignore_eos: true }',
+        "h2o": 'text: "a" eviction { policy: H2O budget_tokens: 32 sink_tokens: 2 '
+               'recent_tokens: 8 audit: true }',
+        "streaming": 'text: "abc" eviction { policy: STREAMING budget_ratio: 0.2 '
+                     'prefill_eviction: PER_CHUNK }',
+        "window": 'text: "abc" eviction { policy: WINDOW recent_tokens: 8 min_budget_tokens: 2 }',
+        "full": 'text: "abc" eviction { policy: FULL }',
+    }
+    proto = HERE.parent.parent / "proto"
+    for name, text in texts.items():
+        encoded = subprocess.run(
+            ["protoc", f"--proto_path={proto}", "--encode=hydrant.v1.GenerateRequest",
+             "hydrant/v1/generation.proto"],
+            input=text.encode(), capture_output=True, check=True)
+        write("request", name, encoded.stdout)
+    # Keys of fields (number and wire type), and numbers at the ends of their ranges.
+    keys = {bytes([number << 3 | kind]) for number in range(1, 11) for kind in (0, 2, 5)}
+    floats = {struct.pack("<f", value) for value in (0, -1, 1, 100, float("inf"), float("nan"))}
+    varints = {b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08",
+               b"\xff" * 9 + b"\x01"}
+    write_dictionary("request", keys | floats | varints)
+
+
 configs()
 safetensors()
 tokenizers()
 templates()
 ggufs()
+requests()

@@ -59,7 +59,8 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
 
   const std::vector<float> weights = RandomValues(1, kWidth * 2 * kWidth);
   std::vector<std::unique_ptr<PackedMatrix>> matrices;
-  for (const WeightDType dtype : {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8}) {
+  for (const WeightDType dtype :
+       {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8, WeightDType::kInt4}) {
     auto packed = backend->Pack(SourceOf(weights, 2 * kWidth, kWidth), dtype);
     ASSERT_TRUE(packed.ok());
     matrices.push_back(*std::move(packed));

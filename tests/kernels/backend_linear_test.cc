@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 #include "kernels/quantization.h"
 #include "tests/kernels/backends.h"
 
 namespace hydrant::kernels {
 namespace {
 
-constexpr WeightDType kDTypes[] = {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8};
+constexpr WeightDType kDTypes[] = {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8,
+                                   WeightDType::kInt4};
 
 struct LinearCase {
   int64_t rows, cols, outputs;
@@ -36,7 +39,7 @@ std::vector<float> RunLinear(Backend& backend, const LinearCase& c, const Operan
   EXPECT_TRUE(packed.ok()) << packed.status();
   EXPECT_EQ((*packed)->rows(), c.outputs);
   EXPECT_EQ((*packed)->cols(), c.cols);
-  EXPECT_GE((*packed)->bytes(), static_cast<size_t>(c.outputs * c.cols));
+  EXPECT_GE((*packed)->bytes(), static_cast<size_t>(c.outputs * c.cols / 2));
   backend.Reserve(c.rows, c.cols, 16, {1, 1, 16, 1.0f});
   const DeviceRows x = ToDevice(backend, operands.x, c.rows, c.cols);
   const DeviceRows y = ToDevice(backend, operands.y, c.rows, c.outputs);
@@ -89,8 +92,10 @@ TEST_P(BackendLinearTest, IsTheProduct) {
       for (size_t i = 0; i < y.size(); ++i) {
         // int8: each side is off by at most half a step of absmax / 127, and 64 values of one
         // rotation block may add up to 8 times the largest; errors are random, so far below.
-        const double tolerance = dtype == WeightDType::kInt8
-                                     ? 0.03 * std::sqrt(double(cols))
+        // int4: weights are off by at most half a step of 2 / 15.
+        const double tolerance = dtype == WeightDType::kInt8 ? 0.03 * std::sqrt(double(cols))
+                                 : dtype == WeightDType::kInt4
+                                     ? 0.15 * std::sqrt(double(cols))
                                      : 1e-6 * (magnitude[i] + std::fabs(expected[i]) + 1.0);
         ASSERT_NEAR(y[i], expected[i], tolerance) << "output " << i;
       }
@@ -116,6 +121,10 @@ TEST_P(LinearMatchTest, MatchesTheReference) {
         const std::vector<float> expected = RunLinear(*CreateReferenceBackend(), c, operands);
         const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
         for (size_t i = 0; i < y.size(); ++i) {
+          if (dtype == WeightDType::kInt4) {
+            ASSERT_EQ(y[i], expected[i]) << i;
+            continue;
+          }
           // The integer path is exact up to the last scaling.
           const double scale = dtype == WeightDType::kInt8 ? 0.0 : magnitude[i];
           ASSERT_NEAR(y[i], expected[i], 1e-6 * (scale + std::fabs(expected[i]) + 1.0)) << i;
@@ -212,6 +221,81 @@ TEST_P(BackendLinearTest, Int8RowsOfZerosGiveZero) {
   const std::vector<float> y = RunLinear(*MakeBackend(GetParam()), c, operands);
   for (int n = 0; n < 5; ++n) EXPECT_EQ(y[n], operands.bias[n]);
   for (int row = 0; row < 3; ++row) EXPECT_EQ(y[row * 5], operands.bias[0]);
+}
+
+// Weights that come in groups of their own are those very numbers: the product is exact up to the
+// activations, which here have no rounding either.
+TEST_P(BackendLinearTest, Int4KeepsTheGroupsOfTheSource) {
+  constexpr int64_t kRows = 3, kCols = 96, kOutputs = 50, kGroups = kCols / kInt4Group;
+  Random random(6);
+  std::vector<uint8_t> levels(kOutputs * kCols);
+  for (uint8_t& level : levels) level = random.Int(0, 15);
+  std::vector<Int4Range> ranges(kOutputs * kGroups);
+  for (Int4Range& range : ranges) {
+    // Subnormal scales, too.
+    range = {FloatToF16(std::ldexp(random.Float(), random.Int(-20, 2))),
+             FloatToF16(8 * random.Float())};
+  }
+  MatrixSource source{kOutputs, kCols, [](int64_t, float*) { FAIL() << "row read"; }};
+  source.read_groups = [&](int64_t row, uint8_t* out, Int4Range* out_ranges) {
+    std::copy_n(levels.begin() + row * kCols, kCols, out);
+    std::copy_n(ranges.begin() + row * kGroups, kGroups, out_ranges);
+  };
+  std::vector<float> x(kRows * kCols);
+  for (float& value : x) value = random.Int(-127, 127);
+  for (int64_t i = 0; i < kRows * kCols; i += kInt4Group) x[i] = 127.0f;  // the scale is 1
+
+  std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+  auto packed = backend->Pack(source, WeightDType::kInt4);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  backend->Reserve(kRows, kCols, 16, {1, 1, 16, 1.0f});
+  const DeviceRows in = ToDevice(*backend, x, kRows, kCols);
+  const DeviceRows out = ToDevice(*backend, std::vector<float>(kRows * kOutputs), kRows, kOutputs);
+  backend->Linear(in.matrix, **packed, nullptr, false, out.matrix);
+  const std::vector<float> y = ToHost(*backend, out.matrix);
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t n = 0; n < kOutputs; ++n) {
+      double sum = 0.0, magnitude = 0.0;
+      for (int64_t k = 0; k < kCols; ++k) {
+        const Int4Range range = ranges[n * kGroups + k / kInt4Group];
+        const double w = F16ToFloat(range.zero) + levels[n * kCols + k] * F16ToFloat(range.scale);
+        sum += w * x[row * kCols + k];
+        magnitude += std::fabs(w * x[row * kCols + k]);
+      }
+      ASSERT_NEAR(y[row * kOutputs + n], sum, 1e-6 * magnitude) << row << ", " << n;
+    }
+  }
+}
+
+// The largest sums of a group, of either sign.
+TEST_P(BackendLinearTest, Int4SumsAreExactAtTheExtremes) {
+  constexpr int64_t kCols = 64;
+  MatrixSource source{2, kCols, nullptr};
+  source.read_groups = [](int64_t row, uint8_t* levels, Int4Range* ranges) {
+    std::fill_n(levels, kCols, row == 0 ? 15 : 0);
+    std::fill_n(ranges, kCols / kInt4Group, Int4Range{FloatToF16(1.0f), FloatToF16(-8.0f)});
+  };
+  std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+  auto packed = backend->Pack(source, WeightDType::kInt4);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  backend->Reserve(2, kCols, 16, {1, 1, 16, 1.0f});
+  std::vector<float> x(2 * kCols, 127.0f);
+  std::fill_n(x.begin() + kCols, kCols, -127.0f);
+  const DeviceRows in = ToDevice(*backend, x, 2, kCols);
+  const DeviceRows out = ToDevice(*backend, std::vector<float>(4), 2, 2);
+  backend->Linear(in.matrix, **packed, nullptr, false, out.matrix);
+  const float sum = 127.0f * kCols;
+  ExpectIdentical(ToHost(*backend, out.matrix), {7 * sum, -8 * sum, -7 * sum, 8 * sum});
+}
+
+TEST_P(BackendLinearTest, Int4RefusesWeightsThatF16CannotSpan) {
+  for (const float value : {-70'000.0f, 1e30f, std::numeric_limits<float>::quiet_NaN(),
+                            -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> w(3 * 40, 1.0f);
+    w[70] = value;
+    const auto packed = MakeBackend(GetParam())->Pack(SourceOf(w, 3, 40), WeightDType::kInt4);
+    EXPECT_EQ(packed.status().code(), absl::StatusCode::kInvalidArgument) << value;
+  }
 }
 
 TEST_P(BackendLinearTest, RefusesShapesItCannotHold) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/float16.h"
 #include "tests/kernels/backends.h"
 
 namespace hydrant::kernels {
@@ -122,6 +123,36 @@ TEST(QuantizeGroups, StaysInRangeForAnyInput) {
       QuantizeGroups(row, 3, 3, 2, levels, &range);
       for (const uint8_t level : levels) EXPECT_LE(level, 3);
     }
+  }
+}
+
+TEST(QuantizeInt4, IsWithinHalfAStep) {
+  for (const float offset : {0.0f, 3.0f, -3.0f}) {
+    std::vector<float> row = RandomValues(3, 70);
+    for (float& x : row) x += offset;
+    std::vector<uint8_t> levels(70);
+    std::vector<Int4Range> ranges(Int4Groups(70));
+    EXPECT_TRUE(QuantizeInt4(row.data(), 70, levels.data(), ranges.data()));
+    for (int i = 0; i < 70; ++i) {
+      const Int4Range range = ranges[i / kInt4Group];
+      const float step = F16ToFloat(range.scale);
+      ASSERT_LE(levels[i], 15);
+      // The ends of the range are rounded to f16.
+      ASSERT_NEAR(F16ToFloat(range.zero) + levels[i] * step, row[i], 0.5f * step + 4e-3f) << i;
+    }
+  }
+}
+
+TEST(QuantizeInt4, SaysWhereF16CannotSpanAGroup) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float x : {1e30f, -1e30f, infinity, -infinity, nan}) {
+    std::vector<float> row(40, 1.0f);
+    row[35] = x;
+    std::vector<uint8_t> levels(40, 99);
+    std::vector<Int4Range> ranges(2);
+    EXPECT_FALSE(QuantizeInt4(row.data(), 40, levels.data(), ranges.data())) << x;
+    for (const uint8_t level : levels) EXPECT_LE(level, 15);
   }
 }
 

@@ -18,7 +18,8 @@ inline SchedulerOptions Options(int32_t num_blocks, int32_t max_num_seqs = 8,
                                 int32_t max_batched = 64) {
   return {.num_blocks = num_blocks,
           .max_num_seqs = max_num_seqs,
-          .max_batched_tokens = max_batched};
+          .max_batched_tokens = max_batched,
+          .per_chunk_tokens = max_batched};
 }
 
 // Does with the scheduler what the engine does: computes, compacts, evicts, samples and ends.
@@ -39,8 +40,8 @@ class Driver {
         .priority = priority, .prompt_tokens = prompt, .max_tokens = max_tokens, .budget = budget});
   }
 
-  SchedulerOutput Step() {
-    SchedulerOutput out = scheduler.Schedule();
+  SchedulerOutput Step(int32_t decode_worth = Scheduler::kUnlimited) {
+    SchedulerOutput out = scheduler.Schedule(decode_worth);
     Apply(out);
     return out;
   }
@@ -53,8 +54,7 @@ class Driver {
       if (request.evicts() && sequence->num_slots > *request.budget) {
         if (sequence->num_computed_tokens > request.prompt_tokens) {
           scheduler.Evicted(sequence);
-        } else if (sequence->in_decode() ||
-                   request.prefill_eviction == PrefillEviction::kPerChunk) {
+        } else if (s.compacts) {
           freed += scheduler.Compacted(sequence);
         }
       }

@@ -200,11 +200,66 @@ TEST(AdmitTest, PerChunkHoldsBudgetAndOneChunk) {
   const Sequence* other = d.Add(1, 100, std::nullopt, 1);  // its decodes shorten the chunks
   while (s->status != SequenceStatus::kFinished) {
     ASSERT_FALSE(d.Step().empty());
-    EXPECT_LE(s->num_slots, 21);
+    EXPECT_LE(s->num_slots, s->in_decode() ? 21 : 20 + 32);
     EXPECT_LE(s->blocks.size(), s->in_decode() ? 2u : 4u);  // BlocksFor(20 + 32)
   }
   EXPECT_EQ(other->preemptions, 0);
   EXPECT_TRUE(d.Drain());
+}
+
+// What is evicted must not depend on how a prompt's tokens are spread over steps.
+TEST(AdmitTest, PerChunkCompactsAtMultiplesOfItsSpan) {
+  SchedulerOptions options = Options(100, 4, 24);
+  options.per_chunk_tokens = 40;
+  Driver d(options);
+  d.Add(1, 100, std::nullopt, 1);
+  Sequence* s = d.Add(Request{.prompt_tokens = 130,
+                              .max_tokens = 1,
+                              .budget = 20,
+                              .prefill_eviction = PrefillEviction::kPerChunk});
+  std::vector<int32_t> compacted;
+  while (s->status != SequenceStatus::kFinished) {
+    for (const ScheduledSequence& scheduled : d.Step().scheduled) {
+      if (scheduled.sequence == s && scheduled.compacts) {
+        compacted.push_back(s->num_computed_tokens);
+      }
+    }
+  }
+  EXPECT_EQ(compacted, (std::vector<int32_t>{40, 80, 120, 130}));
+}
+
+TEST(PaceTest, APromptBesideDecodesGetsTheTimeOfOneAndAHalfOfTheirSteps) {
+  Driver d(Options(100, 8, 64));
+  for (int i = 0; i < 5; ++i) d.Add(1, 100);
+  EXPECT_EQ(d.Step(10).num_tokens, 5) << "nothing decodes: no limit";
+  d.Add(200, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 5 + 30);
+  EXPECT_EQ(d.Step(1).num_tokens, 5 + 16) << "never so little that a step is not worth it";
+  EXPECT_EQ(d.Step(1000).num_tokens, 64);
+  EXPECT_EQ(d.Step().num_tokens, 64);
+}
+
+TEST(PaceTest, ACrowdOfPromptsIsNotHeldUp) {
+  Driver d(Options(100, 16, 64));
+  for (int i = 0; i < 9; ++i) d.Add(1, 100);
+  d.Step(10);
+  d.Add(120, 1);
+  d.Add(120, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 9 + 30) << "2 of 11";
+  d.Add(120, 1);
+  EXPECT_EQ(d.Step(20).num_tokens, 64) << "3 of 12, whether they run or wait";
+}
+
+TEST(PaceTest, ShortPromptsAreNotCutAndPassALongOneThatRuns) {
+  Driver d(Options(100, 32, 64));
+  for (int i = 0; i < 20; ++i) d.Add(1, 100);
+  d.Step(10);
+  const Sequence* first = d.Add(200, 1);
+  d.Step(10);
+  const Sequence* next = d.Add(25, 2);
+  d.Step(10);
+  EXPECT_EQ(first->num_computed_tokens, 2 * 16);
+  EXPECT_TRUE(next->in_decode());
 }
 
 TEST(AdmitTest, LeavesRunningUnboundedSequencesABlockEach) {

@@ -18,12 +18,12 @@ namespace {
 using Sequences = std::vector<Sequence*>;
 
 // The peak by the words of the contract, written down a second time.
-int64_t NaivePeak(const Request& r, int32_t max_batched) {
+int64_t NaivePeak(const Request& r, int32_t span) {
   const int64_t length = int64_t{r.prompt_tokens} + r.max_tokens - 1;
   if (!r.budget) return BlocksFor(length);
   int64_t peak = r.prompt_tokens;
   if (r.prefill_eviction == PrefillEviction::kPerChunk) {
-    peak = std::min<int64_t>(peak, int64_t{*r.budget} + max_batched);
+    peak = std::min<int64_t>(peak, int64_t{*r.budget} + span);
   }
   return BlocksFor(std::max(peak, std::min<int64_t>(length, int64_t{*r.budget} + 1)));
 }
@@ -63,7 +63,7 @@ void TraceTest::Run(const SchedulerOptions& options, std::mt19937* rng) {
                       .max_tokens = pick(1, pick(0, 1) ? pool : 20)};
       if (pick(0, 99) >= GetParam().unbounded_percent) request.budget = pick(1, pool / 2 + 1);
       if (pick(0, 1)) request.prefill_eviction = PrefillEviction::kPerChunk;
-      const bool fits = NaivePeak(request, options.max_batched_tokens) <= options.num_blocks;
+      const bool fits = NaivePeak(request, options.per_chunk_tokens) <= options.num_blocks;
       ASSERT_EQ(d.scheduler.CheckFits(request).ok(), fits);
       if (fits) d.Add(request);
     }
@@ -79,7 +79,8 @@ void TraceTest::Run(const SchedulerOptions& options, std::mt19937* rng) {
       if (s->in_decode() && s->num_pending_tokens() == 1) decoding.push_back(s.get());
     }
     const bool idle = d.scheduler.num_running() + d.scheduler.num_waiting() == 0;
-    const SchedulerOutput out = d.scheduler.Schedule();
+    const int32_t decode_worth = pick(0, 1) ? Scheduler::kUnlimited : pick(1, 100);
+    const SchedulerOutput out = d.scheduler.Schedule(decode_worth);
     ASSERT_EQ(out.empty(), idle);
 
     // Rows: within the limits, decodes first, each sequence once; every decode that was not
@@ -129,7 +130,7 @@ void TraceTest::Run(const SchedulerOptions& options, std::mt19937* rng) {
 
     // Work conserving: the first of the queue waits only for want of a place, rows or blocks.
     if (first != nullptr && rows < options.max_batched_tokens &&
-        d.scheduler.num_running() < options.max_num_seqs) {
+        decode_worth == Scheduler::kUnlimited && d.scheduler.num_running() < options.max_num_seqs) {
       const int64_t needed = first->request.budget
                                  ? NaivePeak(first->request, options.max_batched_tokens)
                                  : BlocksFor(first->num_tokens);

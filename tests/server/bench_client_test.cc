@@ -56,7 +56,8 @@ class BenchClientTest : public GrpcServerTest {
     engine_->Finish(id);
   }
 
-  Client client_{absl::StrCat("127.0.0.1:", server_->port())};
+  std::unique_ptr<Client> made_ = *Client::Make(absl::StrCat("127.0.0.1:", server_->port()));
+  Client& client_ = *made_;
   Numbered source_;
 };
 

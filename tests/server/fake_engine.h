@@ -65,6 +65,8 @@ class FakeEngine final : public engine::Engine {
     info_.name = "fake";
     info_.vocab_size = tokenizer_.vocab_size();
     info_.kv_cache_bytes = 1 << 20;
+    info_.kv_blocks = 64;
+    info_.block_slots = 16;
   }
 
   // --- for tests ---
@@ -72,6 +74,11 @@ class FakeEngine final : public engine::Engine {
   void RefuseWith(absl::Status status) {
     std::lock_guard lock(mutex_);
     refusal_ = std::move(status);
+  }
+  // What is said before a request is looked at.
+  void SetRoom(absl::Status room) {
+    std::lock_guard lock(mutex_);
+    room_ = std::move(room);
   }
   // Waits for the n-th accepted request, from 0.
   Submitted Request(size_t n) {
@@ -117,6 +124,10 @@ class FakeEngine final : public engine::Engine {
     submitted_.push_back({std::move(request), deadline});
     changed_.notify_all();
     return absl::OkStatus();
+  }
+  absl::Status CheckRoom() const override {
+    std::lock_guard lock(mutex_);
+    return load_.draining ? absl::UnavailableError("the server is draining") : room_;
   }
   bool Cancel(std::string_view request_id) override {
     const std::string id(request_id);
@@ -181,7 +192,7 @@ class FakeEngine final : public engine::Engine {
   engine::ModelInfo info_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  absl::Status refusal_;
+  absl::Status refusal_, room_;
   engine::LoadStats load_;
   std::vector<Submitted> submitted_;
   std::map<std::string, int> cancels_;

@@ -221,7 +221,7 @@ TEST_F(GrpcServerTest, ALongPromptGoesTheSameWay) {
 
 TEST_F(GrpcServerTest, AMessageBeyondTheLimitIsRefused) {
   Load();
-  const Answer answer = Call(TextRequest("a", std::string(GrpcServer::kMaxMessageBytes, 'x')));
+  const Answer answer = Call(TextRequest("a", std::string(GrpcServerOptions().max_message_bytes, 'x')));
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 

@@ -83,12 +83,13 @@ TEST(InspectionTest, TellsOfWhatCannotBeUsed) {
 
   dir.Write("tokenizer.json", R"({"model": {"type": "Nonesuch"}})");
   dir.Write("chat_template.jinja", "{% for");
+  dir.Write("additional_chat_templates/tool_use.jinja", "{{ tools }}");
   const Inspection i = Inspected({.model = dir.path()});
   EXPECT_FALSE(i.tokenizer.status.ok());
   EXPECT_EQ(i.tokenizer.kind, "Nonesuch");
   EXPECT_FALSE(i.chat_template_status.ok());
   ExpectHas(InspectionText(i), "tokenizer       Nonesuch; CANNOT BE USED: ");
-  ExpectHas(InspectionText(i), "chat template   yes; CANNOT BE USED: ");
+  ExpectHas(InspectionText(i), "chat template   yes: default, tool_use; CANNOT BE USED: ");
   const json told = json::parse(InspectionJson(i));
   EXPECT_TRUE(told["tokenizer"]["error"].is_string());
   EXPECT_TRUE(told["chat_template"]["error"].is_string());

@@ -86,6 +86,9 @@ TEST(MetricsTest, GaugesAreTheEnginesAtTheScrape) {
   EXPECT_TRUE(Has(page, "hydrant_kv_blocks{model_name=\"m\",state=\"used\"} 2"));
   EXPECT_TRUE(Has(page, "hydrant_kv_blocks{model_name=\"m\",state=\"free\"} 6"));
   EXPECT_TRUE(Has(page, "hydrant_kv_cache_bytes{model_name=\"m\"} 1048576"));
+  EXPECT_TRUE(Has(page,
+                  "hydrant_cache_config_info{model_name=\"m\",block_size=\"16\","
+                  "num_gpu_blocks=\"64\"} 1"));
   EXPECT_TRUE(Has(page, "hydrant_audit_memory_used_bytes{model_name=\"m\"} 500"));
   EXPECT_TRUE(Has(page, "hydrant_audit_memory_limit_bytes{model_name=\"m\"} 2000"));
   EXPECT_TRUE(Has(page, "hydrant_batch_size_current{model_name=\"m\"} 5"));

@@ -37,6 +37,28 @@ TEST(ResponseBufferTest, MergesDeltasBetweenPops) {
   EXPECT_FALSE(buffer.Pop());
 }
 
+TEST(ResponseBufferTest, KnowsWhatItHolds) {
+  ResponseBuffer buffer;
+  EXPECT_EQ(buffer.held_bytes(), 0u);
+  buffer.Push(TextDelta(std::string(1000, 'a')));
+  buffer.Push(TextDelta(std::string(500, 'b')));
+  EXPECT_GE(buffer.held_bytes(), 1500u);
+  buffer.Pop();
+  EXPECT_EQ(buffer.held_bytes(), 0u);
+  buffer.Push(Delta{"", {1}, {{1, {}, {{2, 0.5f, "text"}}}}});
+  EXPECT_GE(buffer.held_bytes(), sizeof(engine::TokenLogprobs) + sizeof(engine::TopLogprob));
+  buffer.DropPending();
+  EXPECT_EQ(buffer.held_bytes(), 0u);
+}
+
+TEST(ResponseBufferTest, AnErrorTakesTheEndsPlace) {
+  ResponseBuffer buffer;
+  buffer.End(engine::Finished{});
+  buffer.End(absl::ResourceExhaustedError("slow"));
+  EXPECT_TRUE(absl::IsResourceExhausted(std::get<absl::Status>(*buffer.Pop())));
+  EXPECT_FALSE(buffer.Pop());
+}
+
 TEST(ResponseBufferTest, ADeltaThatWasTakenIsNotMergedInto) {
   ResponseBuffer buffer;
   buffer.Push(TextDelta("a"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -14,6 +15,15 @@ ServeOptions Parse(const std::vector<std::string>& args) {
   EXPECT_TRUE(std::holds_alternative<ServeOptions>(parsed))
       << "exit code " << std::get<int>(parsed);
   return std::get<ServeOptions>(parsed);
+}
+
+// A line for each flag in effect.
+std::string Effective(const std::vector<std::string>& args) {
+  std::string text;
+  for (const FlagSetting& flag : Parse(args).effective) {
+    text += "--" + flag.name + "=" + flag.value + (flag.is_default ? "  (default)\n" : "\n");
+  }
+  return text;
 }
 
 // The exit code, and what went to stderr.
@@ -47,7 +57,12 @@ TEST(ServeOptionsTest, Defaults) {
   EXPECT_FALSE(options.engine.eviction.budget_ratio);
   EXPECT_EQ(options.engine.audit_rate, 0);
   EXPECT_EQ(options.engine.audit_bytes, 256'000'000);
+  EXPECT_FALSE(options.engine.queue.timeout);
   EXPECT_EQ(options.drain_timeout.count(), 30);
+  EXPECT_EQ(options.step_timeout.count(), 120);
+  EXPECT_EQ(options.log_format, LogFormat::kText);
+  EXPECT_TRUE(options.generation.log_requests);
+  EXPECT_FALSE(options.generation.log_prompts);
   EXPECT_EQ(options.metric_names, MetricNames::kHydrant);
 }
 
@@ -71,7 +86,19 @@ TEST(ServeOptionsTest, EveryFlag) {
                                       "--max_budget_tokens=4096",
                                       "--audit_rate=0.01",
                                       "--audit_bytes=1MB",
+                                      "--max_queue_tokens=9000",
+                                      "--queue_timeout=2.5",
+                                      "--priority_aging=3",
+                                      "--tenant_metadata_key=X-Tenant",
+                                      "--tenant_max_requests=4",
+                                      "--tenant_tokens_per_second=1000",
+                                      "--tenant_burst_tokens=50000",
                                       "--drain_timeout=1.5",
+                                      "--step_timeout=7",
+                                      "--stream_buffer_bytes=1MB",
+                                      "--log_format=json",
+                                      "--log_requests=false",
+                                      "--log_prompts",
                                       "--metrics_compat=vllm"});
   EXPECT_EQ(options.engine.model_name, "name");
   EXPECT_EQ(options.listen, "127.0.0.1:1");
@@ -83,7 +110,7 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.engine.kv_cache_bytes, 100'000'000);
   EXPECT_EQ(options.engine.max_num_seqs, 7);
   EXPECT_EQ(options.engine.max_batched_tokens, 64);
-  EXPECT_EQ(options.engine.max_queue, 5);
+  EXPECT_EQ(options.engine.queue.max_requests, 5);
   EXPECT_EQ(options.engine.max_model_len, 2048);
   EXPECT_EQ(options.engine.eviction.policy, engine::EvictionPolicyKind::kStreaming);
   EXPECT_FALSE(options.engine.eviction.budget_tokens);
@@ -92,7 +119,20 @@ TEST(ServeOptionsTest, EveryFlag) {
   EXPECT_EQ(options.engine.eviction.max_budget_tokens, 4096);
   EXPECT_EQ(options.engine.audit_rate, 0.01);
   EXPECT_EQ(options.engine.audit_bytes, 1'000'000);
+  EXPECT_EQ(options.engine.queue.max_tokens, 9000);
+  ASSERT_TRUE(options.engine.queue.timeout);
+  EXPECT_EQ(options.engine.queue.timeout->count(), 2.5);
+  EXPECT_EQ(options.engine.priority_aging, 3);
+  EXPECT_EQ(options.generation.tenants.metadata_key, "x-tenant");
+  EXPECT_EQ(options.generation.tenants.max_requests, 4);
+  EXPECT_EQ(options.generation.tenants.tokens_per_second, 1000);
+  EXPECT_EQ(options.generation.tenants.burst_tokens, 50000);
   EXPECT_EQ(options.drain_timeout.count(), 1.5);
+  EXPECT_EQ(options.step_timeout.count(), 7);
+  EXPECT_EQ(options.generation.stream_buffer_bytes, 1'000'000);
+  EXPECT_EQ(options.log_format, LogFormat::kJson);
+  EXPECT_FALSE(options.generation.log_requests);
+  EXPECT_TRUE(options.generation.log_prompts);
   EXPECT_EQ(options.metric_names, MetricNames::kVllm);
 }
 
@@ -111,7 +151,7 @@ TEST(ServeOptionsTest, CommandLineThenEnvironmentThenFile) {
   const ScopedEnvironment model("HYDRANT_MODEL", "from_environment");
   const ServeOptions options = Parse({"--config", path, "--max_queue", "100"});
   EXPECT_EQ(options.engine.model_path, "from_environment");
-  EXPECT_EQ(options.engine.max_queue, 100);
+  EXPECT_EQ(options.engine.queue.max_requests, 100);
   EXPECT_EQ(options.engine.max_num_seqs, 20);
   EXPECT_EQ(options.engine.threads, 3);
   EXPECT_EQ(options.engine.kv_cache_bytes, int64_t{1} << 30);
@@ -146,7 +186,7 @@ TEST(ServeOptionsTest, AnEmptyVariableIsUnset) {
 }
 
 TEST(ServeOptionsTest, DescribesTheChosenEviction) {
-  std::string text = Parse({"--model=m", "--eviction=FULL", "--budget_ratio=0.5"}).description;
+  std::string text = Effective({"--model=m", "--eviction=FULL", "--budget_ratio=0.5"});
   EXPECT_NE(text.find("--eviction=full\n"), std::string::npos) << text;
   EXPECT_NE(text.find("--budget_ratio=0.5\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("--budget_tokens"), std::string::npos) << text;
@@ -154,8 +194,7 @@ TEST(ServeOptionsTest, DescribesTheChosenEviction) {
 }
 
 TEST(ServeOptionsTest, DescribesWhatIsInEffect) {
-  const std::string text =
-      Parse({"--model=m", "--max_queue=9", "--kv_cache_bytes=4GiB"}).description;
+  const std::string text = Effective({"--model=m", "--max_queue=9", "--kv_cache_bytes=4GiB"});
   EXPECT_NE(text.find("--max_queue=9\n"), std::string::npos) << text;
   EXPECT_NE(text.find("--kv_cache_bytes=4GiB\n"), std::string::npos) << text;
   EXPECT_NE(text.find("--budget_tokens=1024  (default)\n"), std::string::npos) << text;
@@ -185,6 +224,15 @@ TEST(ServeOptionsTest, ErrorsNameTheFlag) {
       {{"--model=m", "--max_budget_tokens=512"}, "--budget_tokens: 1024 is above"},
       {{"--model=m", "--min_budget_tokens=2000"}, "--budget_tokens: 1024 is below"},
       {{"--model=m", "--min_budget_tokens=9", "--max_budget_tokens=8"}, "--min_budget_tokens: 9"},
+      {{"--model=m", "--queue_timeout=-1"}, "--queue_timeout"},
+      {{"--model=m", "--priority_aging=x"}, "--priority_aging"},
+      {{"--model=m", "--tenant_metadata_key=not a key"}, "--tenant_metadata_key"},
+      {{"--model=m", "--tenant_metadata_key=key-bin"}, "no -bin behind"},
+      {{"--model=m", "--tenant_max_requests=3"}, "--tenant_metadata_key"},
+      {{"--model=m", "--tenant_metadata_key=t", "--tenant_burst_tokens=3"},
+       "--tenant_tokens_per_second"},
+      {{"--model=m", "--stream_buffer_bytes=1KB"}, "1000 is below 64000"},
+      {{"--model=m", "--log_format=xml"}, "--log_format"},
       {{"--model=m", "--no_such_flag"}, "--no_such_flag"},
       {{"--model=m", "--config", path}, "max_queues"},
       {{"--model=m", "--config", path + ".none"}, ".none"},
@@ -193,6 +241,30 @@ TEST(ServeOptionsTest, ErrorsNameTheFlag) {
     std::string message;
     EXPECT_EQ(Refused(args, message), 2) << name;
     EXPECT_NE(message.find(name), std::string::npos) << message;
+  }
+}
+
+TEST(ServeOptionsTest, EveryFlagInEffectIsReadFromEnvironmentAndFile) {
+  const std::string path = testing::TempDir() + "/serve_options_test_every.conf";
+  for (const FlagSetting& flag : Parse({"--model=m", "--tenant_metadata_key=t"}).effective) {
+    if (flag.name == "model" || flag.name == "budget_tokens") continue;
+    std::string variable = "HYDRANT_" + flag.name;
+    for (char& c : variable) c = static_cast<char>(std::toupper(c));
+    const std::string value = flag.name == "kv_cache_bytes" ? "1GB" : flag.value;
+    const auto is_set = [&](const ServeOptions& options) {
+      for (const FlagSetting& other : options.effective) {
+        if (other.name == flag.name) return !other.is_default && other.value == value;
+      }
+      return false;
+    };
+    const std::vector<std::string> args = {"--model=m", "--tenant_metadata_key=t"};
+    {
+      const ScopedEnvironment environment(variable.c_str(), value.c_str());
+      EXPECT_TRUE(is_set(Parse(args))) << variable << "=" << value;
+    }
+    if (flag.name == "tenant_metadata_key") continue;  // given
+    std::ofstream(path) << flag.name << " = " << value << "\n";
+    EXPECT_TRUE(is_set(Parse({args[0], args[1], "--config", path}))) << flag.name;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/drain.h"
@@ -57,6 +58,33 @@ TEST_F(ServerLifecycleTest, HealthIsServingOnlyWithAModel) {
   server_->Shutdown(std::chrono::system_clock::now());
   shut_down_ = true;
   EXPECT_EQ(watch_unknown->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServerLifecycleTest, ProbesAreToldApart) {
+  const auto all = [&] {
+    return std::vector{CheckHealth("startup"), CheckHealth("readiness"), CheckHealth("liveness")};
+  };
+  constexpr auto kYes = HealthCheckResponse::SERVING, kNo = HealthCheckResponse::NOT_SERVING;
+  EXPECT_EQ(all(), (std::vector{kNo, kNo, kYes}));
+  Load();
+  EXPECT_EQ(all(), (std::vector{kYes, kYes, kYes}));
+  server_->SetServing(false);
+  EXPECT_EQ(all(), (std::vector{kYes, kNo, kYes}));
+  server_->SetAlive(false);
+  EXPECT_EQ(all(), (std::vector{kYes, kNo, kNo}));
+}
+
+TEST_F(ServerLifecycleTest, AFullQueueRefusesWhateverTheMessage) {
+  Load();
+  engine_->SetRoom(absl::ResourceExhaustedError("the queue is full"));
+  // More than what is parsed at once, and of no meaning at all.
+  const Answer answer = Call(TextRequest("a", std::string(1 << 20, 'a')));
+  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(DetailsOf(answer.status).error_info.reason(), "QUEUE_FULL");
+  EXPECT_TRUE(DetailsOf(answer.status).retry_info);
+  EXPECT_NE(
+      metrics_.Page().find("requests_rejected_total{model_name=\"fake\",reason=\"queue_full\"} 1"),
+      std::string::npos);
 }
 
 TEST_F(ServerLifecycleTest, DrainLetsRunningRequestsFinish) {

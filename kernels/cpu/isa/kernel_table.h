@@ -19,6 +19,7 @@ inline constexpr int kKvDTypeCount = 5;
 //   f32   [cols][tile_rows]
 //   bf16  [cols / 2][tile_rows][2], cols rounded up to even
 //   int8  [cols / 4][tile_rows][4], cols rounded up to 64; the bytes are the values ^ int8_flip
+//   int4  [cols / 32][tile_rows / 16] of what int4_layout.h says, cols rounded up to 32
 struct LinearArgs {
   const uint8_t* weights;
   int64_t tile_bytes;
@@ -119,6 +120,8 @@ struct KernelTable {
   // cols) and returns the scale; *sum is the sum of the values.
   float (*quantize)(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
                     float* scratch, int8_t* out, int32_t* sum);
+  // The activations of int4_layout.h, of x [cols].
+  void (*quantize_groups)(const float* x, int64_t cols, void* out);
 
   // Tiles [tile_begin, tile_end), activation rows [row_begin, row_end).
   void (*linear_f32)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
@@ -126,6 +129,8 @@ struct KernelTable {
   void (*linear_bf16)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
                       int64_t row_begin, int64_t row_end);
   void (*linear_int8)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
+                      int64_t row_begin, int64_t row_end);
+  void (*linear_int4)(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
                       int64_t row_begin, int64_t row_end);
 
   // Attention of a strip, in this order: keys and softmax, values, then (in turn) the scores.

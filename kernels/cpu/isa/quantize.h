@@ -84,27 +84,25 @@ HYDRANT_INLINE float AbsMax(const float* x, int64_t cols) {
   return ReduceMax(largest);
 }
 
-// See KernelTable::quantize.
-static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
-                      float* scratch, int8_t* out, int32_t* sum) {
-  Rotate(x, cols, block, normalise, scratch);
-  const float absmax = AbsMax(scratch, cols);
+// QuantizeInt8 of x [cols], and the sum of the values.
+HYDRANT_INLINE float QuantizeInt8Row(const float* x, int64_t cols, int8_t* out, int32_t* sum) {
+  const float absmax = AbsMax(x, cols);
   *sum = 0;
   if (!(absmax >= kSmallestInt8AbsMax)) {
-    __builtin_memset(out, 0, padded);
+    __builtin_memset(out, 0, cols);
     return 0.0f;
   }
   const F16 inverse = SetF(127.0f / absmax);
   I16 total = ZeroI();
   int64_t k = 0;
   for (; k + kLanes <= cols; k += kLanes) {
-    const I16 values = QuantizeLanes(LoadF(scratch + k), inverse);
+    const I16 values = QuantizeLanes(LoadF(x + k), inverse);
     total = total + values;
     StoreI8(out + k, values);
   }
   if (k < cols) {
     int32_t lanes[kLanes];
-    StoreI(lanes, QuantizeLanes(LoadPartial(scratch + k, cols - k), inverse));
+    StoreI(lanes, QuantizeLanes(LoadPartial(x + k, cols - k), inverse));
     for (; k < cols; ++k) {
       out[k] = static_cast<int8_t>(lanes[k % kLanes]);
       *sum += out[k];
@@ -113,8 +111,15 @@ static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t bloc
   int32_t lanes[kLanes];
   StoreI(lanes, total);
   for (int i = 0; i < kLanes; ++i) *sum += lanes[i];
-  __builtin_memset(out + cols, 0, padded - cols);
   return absmax / 127.0f;
+}
+
+// See KernelTable::quantize.
+static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
+                      float* scratch, int8_t* out, int32_t* sum) {
+  Rotate(x, cols, block, normalise, scratch);
+  __builtin_memset(out + cols, 0, padded - cols);
+  return QuantizeInt8Row(scratch, cols, out, sum);
 }
 
 static void RoundRowBF16(const float* x, int64_t cols, int64_t padded, uint16_t* out) {

@@ -43,6 +43,7 @@ typedef int32_t LoosePartI __attribute__((vector_size(kPartBytes), aligned(1), m
 typedef int8_t LooseI8 __attribute__((vector_size(kPartLanes), aligned(1), may_alias));
 typedef uint16_t LooseU16 __attribute__((vector_size(2 * kPartLanes), aligned(1), may_alias));
 typedef uint32_t LooseWord __attribute__((aligned(1), may_alias));
+typedef float LooseFloat __attribute__((aligned(1), may_alias));
 
 struct F16 {
   PartF part[kParts];
@@ -95,6 +96,10 @@ HYDRANT_INLINE void StoreI(void* to, I16 v) {
 }
 HYDRANT_INLINE I16 BroadcastWord(const void* from) {
   return SetI(static_cast<int32_t>(*static_cast<const LooseWord*>(from)));
+}
+
+HYDRANT_INLINE F16 BroadcastF(const void* from) {
+  return SetF(*static_cast<const LooseFloat*>(from));
 }
 
 #define HYDRANT_BINARY(type, op)                          \
@@ -239,6 +244,30 @@ HYDRANT_INLINE F16 LoadBF16(const void* from) {
 #endif
 }
 
+// Sixteen f16, all of them finite.
+HYDRANT_INLINE F16 LoadFiniteF16(const void* from) {
+#if defined(__AVX512F__)
+  const __m256i halves = _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  return {{(PartF)_mm512_maskz_cvtph_ps(static_cast<__mmask16>(-1), halves)}};
+#elif defined(__AVX2__)
+  F16 r;
+  HYDRANT_EACH_PART {
+    r.part[i] = (PartF)_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(from) + i));
+  }
+  return r;
+#else
+  I16 words;
+  HYDRANT_EACH_PART {
+    words.part[i] = __builtin_convertvector(static_cast<const LooseU16*>(from)[i], PartI);
+  }
+  const I16 sign = ShiftLeft<16>(words & SetI(0x8000)), magnitude = words & SetI(0x7fff);
+  const I16 normal = ShiftLeft<13>(magnitude) + SetI(0x38000000);
+  // A subnormal is mantissa * 2^-24: put below 0.5, and the 0.5 taken away.
+  const F16 subnormal = AsF(magnitude | SetI(0x3f000000)) - SetF(0.5f);
+  return AsF(Select(magnitude < SetI(0x400), AsI(subnormal), normal) | sign);
+#endif
+}
+
 // The lower eight bits of each lane.
 HYDRANT_INLINE void StoreI8(int8_t* to, I16 v) {
   HYDRANT_EACH_PART {
@@ -257,6 +286,21 @@ HYDRANT_INLINE F16 Fma(F16 a, F16 b, F16 c) {
   return r;
 #else
   return a * b + c;
+#endif
+}
+
+// a * b + c, rounded once on every instruction set.
+HYDRANT_INLINE F16 FusedMultiplyAdd(F16 a, F16 b, F16 c) {
+#if defined(__AVX2__)
+  return Fma(a, b, c);
+#else
+  F16 r;
+  HYDRANT_EACH_PART {
+    HYDRANT_UNROLL for (int j = 0; j < kPartLanes; ++j) {
+      r.part[i][j] = __builtin_fmaf(a.part[i][j], b.part[i][j], c.part[i][j]);
+    }
+  }
+  return r;
 #endif
 }
 

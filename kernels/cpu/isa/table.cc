@@ -3,6 +3,7 @@
 #include "kernels/cpu/isa/amx_attention.h"
 #include "kernels/cpu/isa/amx_int8.h"
 #include "kernels/cpu/isa/attention.h"
+#include "kernels/cpu/isa/int4_linear.h"
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/linear.h"
 #include "kernels/cpu/isa/quantize.h"
@@ -24,9 +25,11 @@ const KernelTable kTable = {
     .round_bf16 = RoundRowBF16,
     .prepare_bf16 = PrepareBF16,
     .quantize = Quantize,
+    .quantize_groups = QuantizeXGroups,
     .linear_f32 = RunTiles<F32Step>,
     .linear_bf16 = RunTiles<BF16Step>,
     .linear_int8 = RunInt8,
+    .linear_int4 = RunTiles<Int4Step>,
     .attend_keys = {AttendKeys<F32Kv>, kAttendKeysBF16, AttendKeys<Int8Kv>,
                     AttendKeys<GroupedKv<6, 4>>, AttendKeys<GroupedKv<4, 2>>},
     .attend_values = {AttendValues<F32Kv>, kAttendValuesBF16, AttendValues<Int8Kv>,
