@@ -54,6 +54,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device)
       items_(*device_),
       tiles_(*device_),
       tile_scales_(*device_),
+      tile_groups_(*device_),
       sums_(*device_),
       parts_(*device_),
       logits_(*device_),
@@ -100,12 +101,13 @@ void CudaBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
   max_splits_ = static_cast<int>(
       std::max<int64_t>(longest, std::min<int64_t>(kSplits, int64_t{1} * max_rows * longest)));
   planner_.Reserve(max_rows);
-  // The widest in either dtype, and rows as many as a block of LinearManyKernel reads.
+  // The widest in any dtype, and rows as many as a block of LinearManyKernel reads.
   constexpr int64_t kReadRows = 64;
   const int64_t padded_rows = (max_rows + kReadRows - 1) / kReadRows * kReadRows;
   const int64_t tiles = ColumnTiles(WeightDType::kBF16, max_cols);
   tiles_.Of<uint8_t>(padded_rows / kInputTileRows * tiles * kInputTileBytes);
   tile_scales_.Of<float>(padded_rows);
+  tile_groups_.Of<InputGroup>(padded_rows * Int4Groups(max_cols));
   sums_.Of<float>(int64_t{2} * max_rows * attention.heads);
   parts_.Of<float>(int64_t{max_splits_} * attention.heads * (attention.head_dim + 2));
   logits_.Of<float>(int64_t{max_splits_} * attention.heads * kSplitSlots);
@@ -178,6 +180,8 @@ void CudaBackend::Linear(Matrix x, const PackedMatrix& packed, const Buffer* bia
                   .x_scales = nullptr,
                   .w = w.values(),
                   .w_scales = w.scales(),
+                  .x_groups = nullptr,
+                  .w_ranges = w.ranges(),
                   .bias = bias == nullptr ? nullptr : Values(*bias, w.rows()),
                   .y = y.f32(),
                   .rows = x.rows,
@@ -185,13 +189,14 @@ void CudaBackend::Linear(Matrix x, const PackedMatrix& packed, const Buffer* bia
                   .outputs = w.rows(),
                   .accumulate = accumulate};
   if (w.dtype() != WeightDType::kF32) {
-    auto* const tiles = tiles_.Of<uint8_t>(0);
-    auto* const scales = tile_scales_.Of<float>(0);
+    const InputTiles tiles{tiles_.Of<uint8_t>(0), tile_scales_.Of<float>(0),
+                           tile_groups_.Of<InputGroup>(0)};
     const auto rotation = static_cast<int>(HadamardBlock(x.cols));
     LaunchInputTiles(w.dtype(), x.f32(), x.rows, x.cols, rotation, HadamardNormalise(rotation),
-                     tiles, scales, stream());
-    args.x = tiles;
-    args.x_scales = scales;
+                     tiles, stream());
+    args.x = tiles.values;
+    args.x_scales = tiles.scales;
+    args.x_groups = tiles.groups;
   }
   LaunchLinear(w.dtype(), args, stream());
 }

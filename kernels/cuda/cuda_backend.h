@@ -83,8 +83,8 @@ class CudaBackend final : public Backend {
   Sender embedded_, rope_, gathered_, items_;
   PinnedMemory host_rows_;
   // Scratch, sized by Reserve; what a pass sends beside.
-  DeviceMemory tiles_, tile_scales_, sums_, parts_, logits_, lists_, inv_freq_, rows_, item_words_,
-      victims_;
+  DeviceMemory tiles_, tile_scales_, tile_groups_, sums_, parts_, logits_, lists_, inv_freq_, rows_,
+      item_words_, victims_;
   int max_rows_ = 0, max_splits_ = 0;
   int64_t max_cols_ = 0, max_slots_ = 0;
   // What audits and hand-overs read.

@@ -1,26 +1,16 @@
-#include "kernels/cuda/linear.h"
-#include "kernels/cuda/mma.h"
+#include "kernels/cuda/linear_tile.h"
 #include "kernels/cuda/numbers.h"
 #include "kernels/cuda/reduce.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kWarpSize;
-
-__device__ void Write(const LinearArgs& args, int64_t row, int64_t output, float value) {
-  if (args.bias != nullptr) value += args.bias[output];
-  float& y = args.y[row * args.outputs + output];
-  y = args.accumulate ? y + value : value;
-}
-
 // --- f32: a warp an output ---
 
 constexpr int kF32Rows = 4;
 
-__global__ void __launch_bounds__(kThreads) LinearF32Kernel(LinearArgs args) {
-  const int64_t output = blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / kWarpSize;
+__global__ void __launch_bounds__(kLinearThreads) LinearF32Kernel(LinearArgs args) {
+  const int64_t output = blockIdx.x * static_cast<int64_t>(kLinearWarps) + threadIdx.x / kWarpSize;
   if (output >= args.outputs) return;
   const int64_t first_row = blockIdx.y * static_cast<int64_t>(kF32Rows);
   const int rows = static_cast<int>(min(args.rows - first_row, static_cast<int64_t>(kF32Rows)));
@@ -67,22 +57,16 @@ __device__ void AddSegment(const uint4* w, const uint2* x, int64_t x_stride, int
   }
 }
 
-__device__ void WriteTile(const LinearArgs& args, int64_t row, int64_t output, float value) {
-  if (row < args.rows && output < args.outputs) Write(args, row, output, value);
-}
 __device__ void WriteTile(const LinearArgs& args, int64_t row, int64_t output, int32_t value) {
   if (row >= args.rows || output >= args.outputs) return;
   Write(args, row, output, static_cast<float>(value) * args.x_scales[row] * args.w_scales[output]);
 }
 
-// Of element i of a lane's four: outputs are the rows of A, rows the columns of B.
-__device__ int TileOutput(int i) { return threadIdx.x % kWarpSize / 4 + i / 2 * 8; }
-__device__ int TileRow(int i) { return threadIdx.x % 4 * 2 + i % 2; }
-
 // Many rows: a warp computes 16 outputs of kRowTiles * 8 rows.
 template <typename Sum, int kRowTiles>
-__global__ void __launch_bounds__(kThreads) LinearManyKernel(LinearArgs args, int64_t tiles) {
-  const int64_t output_tile = blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / kWarpSize;
+__global__ void __launch_bounds__(kLinearThreads) LinearManyKernel(LinearArgs args, int64_t tiles) {
+  const int64_t output_tile =
+      blockIdx.x * static_cast<int64_t>(kLinearWarps) + threadIdx.x / kWarpSize;
   if (output_tile * kWeightTileOutputs >= args.outputs) return;
   const int64_t row_tile = blockIdx.y * static_cast<int64_t>(kRowTiles);
   const uint4* w = static_cast<const uint4*>(args.w) + output_tile * tiles * kWarpSize;
@@ -108,29 +92,29 @@ __global__ void __launch_bounds__(kThreads) LinearManyKernel(LinearArgs args, in
   }
 }
 
-// Few rows: the warps of a block share out the segments of 16 outputs of 8 rows; kWarps segments
-// are added before the next are begun.
+// Few rows: the warps of a block share out the segments of 16 outputs of 8 rows; kLinearWarps
+// segments are added before the next are begun.
 template <typename Sum>
-__global__ void __launch_bounds__(kThreads) LinearFewKernel(LinearArgs args, int64_t tiles) {
-  HYDRANT_SHARED(Sum, segments, kWarps * kWeightTileOutputs * kInputTileRows);
+__global__ void __launch_bounds__(kLinearThreads) LinearFewKernel(LinearArgs args, int64_t tiles) {
+  HYDRANT_SHARED(Sum, segments, kLinearWarps * kWeightTileOutputs * kInputTileRows);
   const int64_t output_tile = blockIdx.x, row_tile = blockIdx.y;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
   const uint4* w = static_cast<const uint4*>(args.w) + output_tile * tiles * kWarpSize;
   const uint2* x = static_cast<const uint2*>(args.x) + row_tile * tiles * kWarpSize;
   Sum total = 0;  // of one element: thread t has element t / 32 of lane t % 32
-  for (int64_t first = 0; first < tiles; first += kWarps * kSegmentTiles) {
+  for (int64_t first = 0; first < tiles; first += kLinearWarps * kSegmentTiles) {
     const int64_t begin = first + warp * kSegmentTiles;
     TileSum<Sum, 1> segment;
     AddSegment(w, x, 0, begin, min(begin + static_cast<int64_t>(kSegmentTiles), tiles), segment);
 #pragma unroll
     for (int j = 0; j < 4; ++j) segments[(warp * 4 + j) * kWarpSize + lane] = segment.at[0][j];
     __syncthreads();
-    for (int i = 0; i < kWarps; ++i) {
+    for (int i = 0; i < kLinearWarps; ++i) {
       if (first + i * kSegmentTiles < tiles) total += segments[(i * 4 + warp) * kWarpSize + lane];
     }
     __syncthreads();
   }
-  static_assert(kWarps == 4);
+  static_assert(kLinearWarps == 4);
   WriteTile(args, row_tile * kInputTileRows + TileRow(warp),
             output_tile * kWeightTileOutputs + TileOutput(warp), total);
 }
@@ -142,12 +126,12 @@ void LaunchTiled(const LinearArgs& args, int64_t tiles, cudaStream_t stream) {
   const int64_t row_tiles = (args.rows + kInputTileRows - 1) / kInputTileRows;
   if (args.rows <= kFewRows) {
     const dim3 grid(static_cast<unsigned>(output_tiles), static_cast<unsigned>(row_tiles));
-    HYDRANT_LAUNCH(LinearFewKernel<Sum>, grid, kThreads, 0, stream, args, tiles);
+    HYDRANT_LAUNCH(LinearFewKernel<Sum>, grid, kLinearThreads, 0, stream, args, tiles);
     return;
   }
-  const dim3 grid(static_cast<unsigned>((output_tiles + kWarps - 1) / kWarps),
+  const dim3 grid(static_cast<unsigned>((output_tiles + kLinearWarps - 1) / kLinearWarps),
                   static_cast<unsigned>((row_tiles + kRowTiles - 1) / kRowTiles));
-  HYDRANT_LAUNCH((LinearManyKernel<Sum, kRowTiles>), grid, kThreads, 0, stream, args, tiles);
+  HYDRANT_LAUNCH((LinearManyKernel<Sum, kRowTiles>), grid, kLinearThreads, 0, stream, args, tiles);
 }
 
 // --- the input's tiles ---
@@ -207,9 +191,11 @@ __global__ void Int8TilesKernel(const float* x, int64_t rows, int64_t cols, int6
 void LaunchLinear(WeightDType dtype, const LinearArgs& args, cudaStream_t stream) {
   if (args.rows == 0) return;
   if (dtype == WeightDType::kF32) {
-    const dim3 grid(static_cast<unsigned>((args.outputs + kWarps - 1) / kWarps),
+    const dim3 grid(static_cast<unsigned>((args.outputs + kLinearWarps - 1) / kLinearWarps),
                     static_cast<unsigned>((args.rows + kF32Rows - 1) / kF32Rows));
-    HYDRANT_LAUNCH(LinearF32Kernel, grid, kThreads, 0, stream, args);
+    HYDRANT_LAUNCH(LinearF32Kernel, grid, kLinearThreads, 0, stream, args);
+  } else if (dtype == WeightDType::kInt4) {
+    LaunchLinearInt4(args, stream);
   } else if (dtype == WeightDType::kInt8) {
     LaunchTiled<int32_t>(args, ColumnTiles(dtype, args.cols), stream);
   } else {
@@ -218,18 +204,20 @@ void LaunchLinear(WeightDType dtype, const LinearArgs& args, cudaStream_t stream
 }
 
 void LaunchInputTiles(WeightDType dtype, const float* x, int64_t rows, int64_t cols, int rotation,
-                      float normalise, uint8_t* tiles, float* scales, cudaStream_t stream) {
+                      float normalise, const InputTiles& to, cudaStream_t stream) {
   if (rows == 0) return;
   // Whole tiles: what a tile lacks in rows is zeros.
   const auto padded =
       static_cast<unsigned>((rows + kInputTileRows - 1) / kInputTileRows * kInputTileRows);
   const int64_t column_tiles = ColumnTiles(dtype, cols);
-  if (dtype == WeightDType::kInt8) {
+  if (dtype == WeightDType::kInt4) {
+    LaunchInt4Tiles(x, rows, cols, to, stream);
+  } else if (dtype == WeightDType::kInt8) {
     HYDRANT_LAUNCH(Int8TilesKernel, padded, kTileThreads, 0, stream, x, rows, cols, column_tiles,
-                   rotation, normalise, tiles, scales);
+                   rotation, normalise, to.values, to.scales);
   } else {
     HYDRANT_LAUNCH(BF16TilesKernel, padded, kTileThreads, 0, stream, x, rows, cols, column_tiles,
-                   tiles);
+                   to.values);
   }
 }
 

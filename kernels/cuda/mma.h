@@ -1,5 +1,5 @@
-// Tensor core and asynchronous copy instructions (sm_80 and later). The emulator has a twin of each
-// (tests/cuda_emulator/twins.cc).
+// Tensor core, conversion and asynchronous copy instructions (sm_80 and later). The emulator has a
+// twin of each (tests/cuda_emulator/twins.cc).
 //
 // A warp multiplies A, 16 rows of 32 bytes, by B, 8 columns of 32 bytes: 16 bf16 or 32 int8 numbers
 // each. With g = lane / 4 and t = lane % 4, a lane holds
@@ -16,6 +16,8 @@
 
 #ifndef __CUDACC__
 #include <mma_twins.h>
+
+#include "kernels/float16.h"
 #endif
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
@@ -34,6 +36,12 @@ __device__ __forceinline__ void Mma(int32_t c[4], const uint32_t a[4], const uin
       "{%0,%1,%2,%3};"
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ __forceinline__ float F16ToFloat(uint16_t half) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
 }
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* memory) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +9,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/cuda/linear.h"
+#include "kernels/int4_source.h"
 #include "kernels/quantization.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
@@ -20,10 +20,6 @@ absl::Status Validate(const MatrixSource& source, WeightDType dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         "matrix of ", source.rows, " rows and ", source.cols, " columns: both must be at least 1"));
   }
-  if (dtype != WeightDType::kF32 && dtype != WeightDType::kBF16 && dtype != WeightDType::kInt8) {
-    return absl::InvalidArgumentError(absl::StrCat("the CUDA backend has no weights of dtype ",
-                                                   std::string(WeightDTypeName(dtype))));
-  }
   if (dtype == WeightDType::kInt8 && source.cols > kMaxInt8Cols) {
     return absl::InvalidArgumentError(absl::StrCat("matrix of ", source.cols,
                                                    " columns: int8 weights have at most ",
@@ -32,25 +28,87 @@ absl::Status Validate(const MatrixSource& source, WeightDType dtype) {
   return absl::OkStatus();
 }
 
-// One row into its place of a row of tiles; gives the scale of int8.
-float PackRow(WeightDType dtype, float* row, int64_t cols, int place,
-              std::vector<int8_t>& quantised, uint8_t* tiles) {
-  const auto at = [&](int64_t byte) {
-    return tiles + byte / kTileBytes * kWeightTileBytes +
+// Rows of a matrix, on their way into the tiles of 16 of them (or, of f32, as they are).
+class Packer {
+ public:
+  Packer(const MatrixSource& source, WeightDType dtype)
+      : source_(source),
+        dtype_(dtype),
+        row_(source.cols),
+        quantised_(source.cols),
+        levels_(source.cols),
+        row_ranges_(Int4Groups(source.cols)),
+        stripe_(tiled() ? ColumnTiles(dtype, source.cols) * WeightTileBytes(dtype)
+                        : source.cols * sizeof(float)),
+        ranges_(dtype == WeightDType::kInt4 ? Int4Groups(source.cols) * kWeightTileOutputs : 0),
+        scales_(dtype == WeightDType::kInt8 ? source.rows : 0) {}
+
+  int64_t stripe_rows() const { return tiled() ? kWeightTileOutputs : 1; }
+  int64_t stripes() const { return (source_.rows + stripe_rows() - 1) / stripe_rows(); }
+  // What PackStripe has made.
+  const std::vector<uint8_t>& stripe() const { return stripe_; }
+  const std::vector<Int4Range>& ranges() const { return ranges_; }
+  const std::vector<float>& scales() const { return scales_; }  // of all stripes so far
+
+  absl::Status PackStripe(int64_t index) {
+    std::fill(stripe_.begin(), stripe_.end(), uint8_t{0});
+    std::fill(ranges_.begin(), ranges_.end(), Int4Range{});
+    const int64_t first = index * stripe_rows();
+    for (int64_t row = first; row < std::min(first + stripe_rows(), source_.rows); ++row) {
+      const int place = static_cast<int>(row - first);
+      if (dtype_ == WeightDType::kInt4) {
+        if (absl::Status status = PackInt4(row, place); !status.ok()) return status;
+        continue;
+      }
+      source_.read_row(row, row_.data());
+      if (dtype_ == WeightDType::kF32) {
+        std::memcpy(stripe_.data(), row_.data(), stripe_.size());
+      } else if (dtype_ == WeightDType::kInt8) {
+        HadamardRotate(row_.data(), source_.cols);
+        scales_[row] = QuantizeInt8(row_.data(), source_.cols, quantised_.data());
+        for (int64_t c = 0; c < source_.cols; ++c) std::memcpy(At(place, c), &quantised_[c], 1);
+      } else {
+        for (int64_t c = 0; c < source_.cols; ++c) {
+          const uint16_t value = FloatToBF16(row_[c]);
+          std::memcpy(At(place, 2 * c), &value, sizeof(value));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool tiled() const { return dtype_ != WeightDType::kF32; }
+  uint8_t* At(int place, int64_t byte) {
+    return stripe_.data() + byte / kTileBytes * kWeightTileBytes +
            WeightTileOffset(place, static_cast<int>(byte % kTileBytes));
-  };
-  if (dtype == WeightDType::kInt8) {
-    HadamardRotate(row, cols);
-    const float scale = QuantizeInt8(row, cols, quantised.data());
-    for (int64_t c = 0; c < cols; ++c) std::memcpy(at(c), &quantised[c], 1);
-    return scale;
   }
-  for (int64_t c = 0; c < cols; ++c) {
-    const uint16_t value = FloatToBF16(row[c]);
-    std::memcpy(at(2 * c), &value, sizeof(value));
+  absl::Status PackInt4(int64_t row, int place) {
+    absl::Status status =
+        ReadInt4Row(source_, row, row_.data(), levels_.data(), row_ranges_.data());
+    if (!status.ok()) return status;
+    for (int64_t c = 0; c < source_.cols; ++c) {
+      const NibblePlace at =
+          PlaceOfNibble(WeightTileOffset(place, static_cast<int>(c % kInt4Group)));
+      stripe_[c / kInt4Group * WeightTileBytes(dtype_) + at.byte] |=
+          static_cast<uint8_t>(levels_[c] << at.shift);
+    }
+    for (size_t group = 0; group < row_ranges_.size(); ++group) {
+      ranges_[group * kWeightTileOutputs + place] = row_ranges_[group];
+    }
+    return absl::OkStatus();
   }
-  return 0.0f;
-}
+
+  const MatrixSource& source_;
+  const WeightDType dtype_;
+  std::vector<float> row_;
+  std::vector<int8_t> quantised_;
+  std::vector<uint8_t> levels_;
+  std::vector<Int4Range> row_ranges_;
+  std::vector<uint8_t> stripe_;
+  std::vector<Int4Range> ranges_;
+  std::vector<float> scales_;
+};
 
 }  // namespace
 
@@ -59,44 +117,33 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> CudaMatrix::Make(const MatrixSourc
                                                                const Device& device) {
   if (absl::Status status = Validate(source, dtype); !status.ok()) return status;
   std::unique_ptr<CudaMatrix> matrix(new CudaMatrix(source.rows, source.cols, dtype));
-  // f32 goes row by row, the others by rows of tiles.
-  const bool tiled = dtype != WeightDType::kF32;
-  const int64_t stripe_rows = tiled ? kWeightTileOutputs : 1;
-  const size_t stripe_bytes =
-      tiled ? ColumnTiles(dtype, source.cols) * kWeightTileBytes : source.cols * sizeof(float);
-  const int64_t stripes = (source.rows + stripe_rows - 1) / stripe_rows;
+  Packer packer(source, dtype);
+  const int64_t stripes = packer.stripes();
+  const size_t stripe_bytes = packer.stripe().size();
+  const size_t range_bytes = packer.ranges().size() * sizeof(Int4Range);
   const auto allocate = [&](Buffer& buffer, size_t bytes) {
+    if (bytes == 0) return true;
     buffer = Buffer(device.TryAllocate(bytes), bytes, [](void* memory) { cudaFree(memory); });
     return buffer.data() != nullptr;
   };
   if (!allocate(matrix->values_, stripes * stripe_bytes) ||
-      (dtype == WeightDType::kInt8 && !allocate(matrix->scales_, source.rows * sizeof(float)))) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("a matrix of ", source.rows, " rows and ", source.cols, " columns needs ",
-                     stripes * stripe_bytes, " bytes of device memory, which are not free"));
+      !allocate(matrix->scales_, packer.scales().size() * sizeof(float)) ||
+      !allocate(matrix->ranges_, stripes * range_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a matrix of ", source.rows, " rows and ", source.cols, " columns needs ",
+        stripes * (stripe_bytes + range_bytes), " bytes of device memory, which are not free"));
   }
-  std::vector<float> row(source.cols), scales(source.rows);
-  std::vector<int8_t> quantised(source.cols);
-  std::vector<uint8_t> stripe(stripe_bytes);
-  for (int64_t first = 0; first < source.rows; first += stripe_rows) {
-    auto* const to =
-        static_cast<uint8_t*>(matrix->values_.data()) + first / stripe_rows * stripe_bytes;
-    if (!tiled) {
-      source.read_row(first, row.data());
-      device.CopyIn(to, row.data(), stripe_bytes);
-      continue;
-    }
-    std::fill(stripe.begin(), stripe.end(), uint8_t{0});
-    for (int64_t r = first; r < std::min(first + stripe_rows, source.rows); ++r) {
-      source.read_row(r, row.data());
-      scales[r] = PackRow(dtype, row.data(), source.cols, static_cast<int>(r - first), quantised,
-                          stripe.data());
-    }
-    device.CopyIn(to, stripe.data(), stripe_bytes);
+  const auto copy_in = [&](const Buffer& buffer, size_t offset, const auto& values) {
+    if (values.empty()) return;
+    device.CopyIn(static_cast<uint8_t*>(buffer.data()) + offset, values.data(),
+                  values.size() * sizeof(values[0]));
+  };
+  for (int64_t i = 0; i < stripes; ++i) {
+    if (absl::Status status = packer.PackStripe(i); !status.ok()) return status;
+    copy_in(matrix->values_, i * stripe_bytes, packer.stripe());
+    copy_in(matrix->ranges_, i * range_bytes, packer.ranges());
   }
-  if (matrix->scales_.data() != nullptr) {
-    device.CopyIn(matrix->scales_.data(), scales.data(), scales.size() * sizeof(float));
-  }
+  copy_in(matrix->scales_, 0, packer.scales());
   return matrix;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
+#include "kernels/quantization.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 
@@ -24,7 +25,8 @@ class CudaMatrix final : public PackedMatrix {
   WeightDType dtype() const { return dtype_; }
   const void* values() const { return values_.data(); }
   const float* scales() const { return static_cast<const float*>(scales_.data()); }
-  size_t bytes() const override { return values_.bytes() + scales_.bytes(); }
+  const Int4Range* ranges() const { return static_cast<const Int4Range*>(ranges_.data()); }
+  size_t bytes() const override { return values_.bytes() + scales_.bytes() + ranges_.bytes(); }
 
  private:
   CudaMatrix(int64_t rows, int64_t cols, WeightDType dtype)
@@ -33,6 +35,7 @@ class CudaMatrix final : public PackedMatrix {
   const WeightDType dtype_;
   Buffer values_;
   Buffer scales_;  // int8: [rows]
+  Buffer ranges_;  // int4: [output tiles, groups, 16]
 };
 
 }  // namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE
