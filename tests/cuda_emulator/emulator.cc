@@ -321,7 +321,7 @@ void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, Ke
   m.exchanged.resize(threads * 2 * kExchangeBytes);
 
   int& checked = CheckedBlocks(name);
-  OpenDeviceMemory(true);
+  OpenDeviceMemory();
   m.running = true;
   // An affine walk over all blocks: as random as is needed here, and nothing to store.
   size_t stride = NextRandom() % blocks + 1;
@@ -336,7 +336,7 @@ void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, Ke
     RunBlock();
   }
   m.running = checking = false;
-  OpenDeviceMemory(false);
+  CloseDeviceMemory();
 }
 
 }  // namespace cuda_emulator

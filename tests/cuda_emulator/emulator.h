@@ -12,7 +12,9 @@
 //   - device memory touched by host code (a segmentation fault)
 //
 // Checking accesses takes ten times as long as the kernels themselves. So each kernel has its first
-// kBlocksChecked blocks checked, and of those that follow a random one in kThenOneIn.
+// kBlocksChecked blocks checked, and of those that follow a random one in kThenOneIn. Likewise
+// device memory is closed to host code after the first kAlwaysClosed calls of the runtime, and then
+// after one in kThenClosedOneIn.
 //
 // What it does not show: speed, the memory model within a barrier-free stretch beyond these races,
 // register and shared memory limits, and what PTX does apart from what the twins say it does.
@@ -43,6 +45,8 @@ void SetSeed(uint64_t seed);
 
 inline constexpr int kBlocksChecked = 300;
 inline constexpr int kThenOneIn = 16;
+inline constexpr uint32_t kAlwaysClosed = 500;
+inline constexpr uint32_t kThenClosedOneIn = 64;
 
 // Threads of a block may use this much stack.
 inline constexpr size_t kStackBytes = 64 * 1024;

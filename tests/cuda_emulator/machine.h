@@ -76,6 +76,8 @@ struct Machine {
   // Device memory: allocations and what is free, by address.
   Range device;
   size_t device_used = 0;
+  size_t device_open = 0;  // of it, see OpenDeviceMemory
+  uint32_t closings = 0;
   std::map<uintptr_t, size_t> allocations;
   std::multimap<size_t, uintptr_t> free_by_bytes;
 };
@@ -89,8 +91,10 @@ Machine& TheMachine();
 void ForgetSharedMemory();                       // at the start of a block
 void DeclareShared(void* memory, size_t bytes);  // an array of the block
 void CheckAccess(uintptr_t address, size_t bytes, bool write, bool atomic);
-// While open, host code and kernels can touch device memory.
-void OpenDeviceMemory(bool open);
+// While open, host code and kernels can touch device memory. Closing takes longer than many a
+// kernel, so it is not always done (emulator.h).
+void OpenDeviceMemory();
+void CloseDeviceMemory();
 // Aborts unless [memory, memory + bytes) is of one allocation.
 void CheckAllocated(const void* memory, size_t bytes, const char* what);
 

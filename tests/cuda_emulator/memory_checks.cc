@@ -156,6 +156,11 @@ void CheckAlignment(uintptr_t address, size_t bytes) {
   }
 }
 
+void Protect(size_t begin, size_t end, int protection) {
+  void* const first = reinterpret_cast<void*>(TheMachine().device.begin + begin);
+  if (mprotect(first, end - begin, protection) != 0) Fail("cannot protect device memory");
+}
+
 }  // namespace
 
 void ForgetSharedMemory() {
@@ -180,11 +185,21 @@ void CheckAllocated(const void* memory, size_t bytes, const char* what) {
   }
 }
 
-void OpenDeviceMemory(bool open) {
+void OpenDeviceMemory() {
   Machine& m = TheMachine();
-  if (m.device_used == 0) return;
-  mprotect(reinterpret_cast<void*>(m.device.begin), m.device_used,
-           open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  if (m.device_open >= m.device_used) return;
+  constexpr size_t kPage = 4096;
+  const size_t end = (m.device_used + kPage - 1) / kPage * kPage;
+  Protect(m.device_open, end, PROT_READ | PROT_WRITE);
+  m.device_open = end;
+}
+
+void CloseDeviceMemory() {
+  Machine& m = TheMachine();
+  if (m.device_open == 0) return;
+  if (++m.closings > kAlwaysClosed && m.closings % kThenClosedOneIn != 0) return;
+  Protect(0, m.device_open, PROT_NONE);
+  m.device_open = 0;
 }
 
 void CheckAccess(uintptr_t address, size_t bytes, bool write, bool atomic) {

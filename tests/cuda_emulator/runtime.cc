@@ -7,6 +7,7 @@
 #include "tests/cuda_emulator/machine.h"
 
 using cuda_emulator::CheckAllocated;
+using cuda_emulator::CloseDeviceMemory;
 using cuda_emulator::Machine;
 using cuda_emulator::OpenDeviceMemory;
 using cuda_emulator::TheMachine;
@@ -62,9 +63,9 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   m.allocations[address] = bytes;
   *memory = reinterpret_cast<void*>(address);
   constexpr size_t kFilled = size_t{1} << 20;  // the start of it, so that large pools stay virtual
-  OpenDeviceMemory(true);
+  OpenDeviceMemory();
   std::memset(*memory, 0xff, std::min(bytes, kFilled));
-  OpenDeviceMemory(false);
+  CloseDeviceMemory();
   return cudaSuccess;
 }
 
@@ -96,9 +97,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(TheMachine().mutex);
   CheckAllocated(kind == cudaMemcpyHostToDevice ? to : from, bytes, "cudaMemcpyAsync");
-  OpenDeviceMemory(true);
+  OpenDeviceMemory();
   std::memcpy(to, from, bytes);
-  OpenDeviceMemory(false);
+  CloseDeviceMemory();
   return cudaSuccess;
 }
 
@@ -106,7 +107,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t)
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(TheMachine().mutex);
   CheckAllocated(memory, bytes, "cudaMemsetAsync");
-  OpenDeviceMemory(true);
+  OpenDeviceMemory();
   if (value == 0) {  // large pools stay virtual
     const uintptr_t page = 4096, begin = reinterpret_cast<uintptr_t>(memory);
     const uintptr_t first = (begin + page - 1) / page * page, last = (begin + bytes) / page * page;
@@ -118,7 +119,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t)
     }
   }
   std::memset(memory, value, bytes);
-  OpenDeviceMemory(false);
+  CloseDeviceMemory();
   return cudaSuccess;
 }
 
