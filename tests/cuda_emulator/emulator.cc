@@ -50,7 +50,12 @@ Range Reserve(size_t bytes, int protection) {
   return {reinterpret_cast<uintptr_t>(memory), bytes};
 }
 
-bool Same(Site a, Site b) { return a.line == b.line && std::strcmp(a.file, b.file) == 0; }
+bool Same(Site a, Site b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
+// Stacks at multiples of a power of two would share a few lines of every cache.
+constexpr size_t kStackPitch = kStackBytes + 17 * 64;
 
 void Yield() {
   Machine& m = TheMachine();
@@ -68,7 +73,7 @@ void FiberMain() {
 
 void StartFiber(Fiber& fiber) {
   Machine& m = TheMachine();
-  const uintptr_t top = m.stacks.begin + (fiber.thread + 1) * kStackBytes;
+  const uintptr_t top = m.stacks.begin + (fiber.thread + 1) * kStackPitch;
   void** stack = reinterpret_cast<void**>(top);
   *--stack = nullptr;  // where FiberMain would return to; keeps the stack aligned
   *--stack = reinterpret_cast<void*>(FiberMain);
@@ -94,22 +99,20 @@ void MeetWarp(unsigned mask, Site site) {
   Yield();
 }
 
-void ReleaseWarps() {
+void ReleaseWarp(int warp) {
   Machine& m = TheMachine();
-  for (size_t warp = 0; warp < m.warp_arrivals.size(); ++warp) {
-    if (m.warp_arrivals[warp] != kWarp) continue;
-    Fiber* lanes = &m.fibers[warp * kWarp];
-    for (int lane = 0; lane < kWarp; ++lane) {
-      if (!Same(lanes[lane].site, lanes[0].site)) {
-        m.current = &lanes[lane];
-        Fail("lanes of a warp meet at %s:%d and %s:%d", lanes[0].site.file, lanes[0].site.line,
-             lanes[lane].site.file, lanes[lane].site.line);
-      }
-      lanes[lane].wait = Wait::kNothing;
+  if (m.warp_arrivals[warp] != kWarp) return;
+  Fiber* lanes = &m.fibers[warp * kWarp];
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if (!Same(lanes[lane].site, lanes[0].site)) {
+      m.current = &lanes[lane];
+      Fail("lanes of a warp meet at %s:%d and %s:%d", lanes[0].site.file, lanes[0].site.line,
+           lanes[lane].site.file, lanes[lane].site.line);
     }
-    m.warp_arrivals[warp] = 0;
-    m.phases[warp] ^= 1;
+    lanes[lane].wait = Wait::kNothing;
   }
+  m.warp_arrivals[warp] = 0;
+  m.phases[warp] ^= 1;
 }
 
 void ReleaseBlock() {
@@ -138,6 +141,31 @@ void ReleaseBlock() {
   std::abort();
 }
 
+// Runs each lane up to its next collective operation, lanes in a random order, and again as often
+// as the warp gets from one to the next on its own and a throw of dice allows. Whether any lane
+// ran.
+bool RunWarp(int warp) {
+  Machine& m = TheMachine();
+  Fiber* const lanes = &m.fibers[warp * kWarp];
+  bool progress = false;
+  while (true) {
+    const uint64_t random = NextRandom();
+    const unsigned first = random, stride = random >> 32 | 1;
+    bool ran = false;
+    for (unsigned i = 0; i < kWarp; ++i) {
+      Fiber& fiber = lanes[(first + i * stride) % kWarp];
+      if (fiber.wait != Wait::kNothing) continue;
+      m.current = &fiber;
+      cuda_emulator_switch(&m.scheduler_stack_pointer, fiber.stack_pointer);
+      ran = true;
+    }
+    m.current = nullptr;
+    ReleaseWarp(warp);
+    progress |= ran;
+    if (!ran || random >> 60 == 0) return progress;
+  }
+}
+
 void RunBlock() {
   Machine& m = TheMachine();
   const int threads = static_cast<int>(m.fibers.size());
@@ -146,30 +174,19 @@ void RunBlock() {
   std::fill(m.warp_arrivals.begin(), m.warp_arrivals.end(), 0);
   ForgetSharedMemory();
   if (m.dynamic_bytes > 0) SharedArray(nullptr, m.dynamic_bytes);
-  std::vector<int>& order = m.order;
-  order.resize(threads);
-  std::iota(order.begin(), order.end(), 0);
-  for (int i = threads - 1; i > 0; --i) std::swap(order[i], order[NextRandom() % (i + 1)]);
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = m.fibers[i];
     const unsigned x = m.block.x, y = m.block.y, t = i;
     fiber = {nullptr, i, {t % x, t / x % y, t / (x * y)}, Wait::kNothing, {"", 0}, 0, 0};
     StartFiber(fiber);
   }
+  // Warps in a random order, a stretch of one after a stretch of another.
+  const int warps = threads / kWarp;
   while (m.ended < threads) {
     bool progress = false;
-    // One order a block, begun at another place each round.
-    const int begin = static_cast<int>(NextRandom() % threads);
-    for (int i = 0; i < threads; ++i) {
-      Fiber& fiber = m.fibers[order[(begin + i) % threads]];
-      if (fiber.wait != Wait::kNothing) continue;
-      m.current = &fiber;
-      cuda_emulator_switch(&m.scheduler_stack_pointer, fiber.stack_pointer);
-      progress = true;
-    }
-    m.current = nullptr;
+    const int first = static_cast<int>(NextRandom() % warps);
+    for (int i = 0; i < warps; ++i) progress |= RunWarp((first + i) % warps);
     if (!progress) ReportDeadlock();
-    ReleaseWarps();
     ReleaseBlock();
   }
 }
@@ -184,20 +201,22 @@ int& CheckedBlocks(const char* kernel) {
 
 }  // namespace
 
-Machine& TheMachine() {
+std::atomic<Machine*> made_machine = nullptr;
+
+Machine& MakeMachine() {
   static Machine* const machine = [] {
     auto* m = new Machine;
-    m->stacks = Reserve(kMaxThreads * kStackBytes, PROT_READ | PROT_WRITE);
+    m->stacks = Reserve(kMaxThreads * kStackPitch, PROT_READ | PROT_WRITE);
     m->shared = Reserve(2 * kMaxSharedBytes, PROT_READ | PROT_WRITE);
     m->device = Reserve(size_t{16} << 30, PROT_NONE);
     // Launches take no memory of the host's: tests count what the code under test takes.
     m->fibers.reserve(kMaxThreads);
-    m->order.reserve(kMaxThreads);
     m->warp_arrivals.reserve(kMaxThreads / kWarp);
     m->phases.reserve(kMaxThreads / kWarp);
     m->exchanged.reserve(kMaxThreads * 2 * kExchangeBytes);
     m->shared_arrays.reserve(64);
     m->checked_blocks.reserve(256);
+    made_machine.store(m, std::memory_order_release);
     return m;
   }();
   return *machine;

@@ -1,5 +1,6 @@
 // Runs CUDA kernels on the CPU, to find what a GPU's luck would hide. Threads of a block are fibers
-// that run in a random, seeded order; blocks of a grid follow one another in a random order too.
+// that run in a random, seeded order from one collective operation to the next; blocks of a grid
+// follow one another in a random order too.
 // The kernels are compiled with -fsanitize=thread, but the functions that the compiler then calls
 // at every access to memory are the emulator's own (memory_checks.cc). A process is ended with a
 // message that names the kernel, block and thread, for

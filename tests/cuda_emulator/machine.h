@@ -3,6 +3,7 @@
 #ifndef HYDRANT_TESTS_CUDA_EMULATOR_MACHINE_H_
 #define HYDRANT_TESTS_CUDA_EMULATOR_MACHINE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -57,7 +58,6 @@ struct Machine {
 
   // Its threads.
   std::vector<Fiber> fibers;
-  std::vector<int> order;
   Fiber* current = nullptr;
   void* scheduler_stack_pointer = nullptr;
   int at_block_barrier = 0, ended = 0;
@@ -82,7 +82,12 @@ struct Machine {
   std::multimap<size_t, uintptr_t> free_by_bytes;
 };
 
-Machine& TheMachine();
+extern std::atomic<Machine*> made_machine;
+Machine& MakeMachine();
+inline Machine& TheMachine() {
+  Machine* const machine = made_machine.load(std::memory_order_acquire);
+  return machine != nullptr ? *machine : MakeMachine();
+}
 
 // Ends the process with a message that names the kernel, block and thread.
 [[noreturn]] void Fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
