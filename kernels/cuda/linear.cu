@@ -24,11 +24,10 @@ __global__ void __launch_bounds__(kLinearThreads) LinearF32Kernel(LinearArgs arg
       if (i < rows) sums[i] = fmaf(x[i * args.cols + c], weight, sums[i]);
     }
   }
+  WarpSums(sums);
 #pragma unroll
   for (int i = 0; i < kF32Rows; ++i) {
-    if (i >= rows) continue;
-    const float sum = WarpSum(sums[i]);
-    if (threadIdx.x % kWarpSize == 0) Write(args, first_row + i, output, sum);
+    if (i < rows && threadIdx.x % kWarpSize == 0) Write(args, first_row + i, output, sums[i]);
   }
 }
 

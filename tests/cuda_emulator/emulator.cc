@@ -36,7 +36,8 @@ cuda_emulator_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rdx
+  jmp *%rdx
 .size cuda_emulator_switch, . - cuda_emulator_switch
 )");
 
@@ -81,8 +82,8 @@ void StartFiber(Fiber& fiber) {
   fiber.stack_pointer = stack;
 }
 
-uint8_t* ExchangeSlot(int warp, int phase, int lane) {
-  return TheMachine().exchanged.data() + ((warp * 2 + phase) * kWarp + lane) * kExchangeBytes;
+uint8_t* ExchangeSlots(int warp, int phase) {
+  return TheMachine().exchanged.data() + (warp * 2 + phase) * kWarp * kExchangeBytes;
 }
 
 // Waits for the other lanes of the warp at the same place.
@@ -264,27 +265,19 @@ void WarpBarrier(unsigned mask, Site site) {
 }
 
 void Exchange(unsigned mask, const void* value, size_t bytes, int lane, void* result, Site site) {
-  Machine& m = TheMachine();
-  const int self = m.current->thread;
-  const int phase = m.phases[self / kWarp];
-  if (bytes > kExchangeBytes) Fail("%s:%d: exchanges %zu bytes", site.file, site.line, bytes);
   if (lane < 0 || lane >= kWarp) Fail("%s:%d: lane %d", site.file, site.line, lane);
-  std::memcpy(ExchangeSlot(self / kWarp, phase, self % kWarp), value, bytes);
-  MeetWarp(mask, site);
-  std::memcpy(result, ExchangeSlot(self / kWarp, phase, lane), bytes);
+  std::memcpy(result, Gather(mask, value, bytes, site) + lane * kExchangeBytes, bytes);
 }
 
-void Gather(unsigned mask, const void* value, size_t bytes, void* result, Site site) {
+const uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site) {
   Machine& m = TheMachine();
   const int self = m.current->thread;
-  const int phase = m.phases[self / kWarp];
   if (bytes > kExchangeBytes) Fail("%s:%d: exchanges %zu bytes", site.file, site.line, bytes);
-  std::memcpy(ExchangeSlot(self / kWarp, phase, self % kWarp), value, bytes);
+  // Two phases: a lane may be at the next exchange while another still reads from this one.
+  uint8_t* const slots = ExchangeSlots(self / kWarp, m.phases[self / kWarp]);
+  std::memcpy(slots + self % kWarp * kExchangeBytes, value, bytes);
   MeetWarp(mask, site);
-  for (int lane = 0; lane < kWarp; ++lane) {
-    std::memcpy(static_cast<uint8_t*>(result) + lane * bytes,
-                ExchangeSlot(self / kWarp, phase, lane), bytes);
-  }
+  return slots;
 }
 
 int AtomicAdd(int* address, int value) {

@@ -67,8 +67,11 @@ void WarpBarrier(unsigned mask, Site site);
 // Gives `bytes` (at most kExchangeBytes) of lane `lane`.
 inline constexpr size_t kExchangeBytes = 64;
 void Exchange(unsigned mask, const void* value, size_t bytes, int lane, void* result, Site site);
-// All lanes' values one after the other: value of lane l at result + l * bytes.
-void Gather(unsigned mask, const void* value, size_t bytes, void* result, Site site);
+// All lanes' values: that of lane l at l * kExchangeBytes, until the lane's next exchange.
+const uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site);
+// Replaces each of values[count] by what `op`, which is commutative, makes of all lanes' values,
+// lanes 16 apart first, then 8, 4, 2 and 1.
+void WarpReduceAll(float* values, int count, float (*op)(float, float), Site site);
 int AtomicAdd(int* address, int value);
 
 // An array of the block, the same for all of its threads, made by the first that asks with this

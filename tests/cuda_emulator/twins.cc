@@ -35,6 +35,22 @@ Copies& OwnCopies() {
   return own;
 }
 
+// What each lane of a warp has brought.
+template <typename T>
+struct Warp {
+  const uint8_t* lanes;
+  const T& operator[](int lane) const {
+    return *reinterpret_cast<const T*>(lanes + lane * kExchangeBytes);
+  }
+};
+
+Warp<Fragments> GatherFragments(const uint32_t a[4], const uint32_t b[2], Site site) {
+  Fragments own;
+  std::memcpy(own.a, a, sizeof(own.a));
+  std::memcpy(own.b, b, sizeof(own.b));
+  return {Gather(~0u, &own, sizeof(own), site)};
+}
+
 float BF16(uint32_t word, int half) {
   return std::bit_cast<float>(half == 0 ? word << 16 : word & 0xffff0000u);
 }
@@ -47,10 +63,7 @@ int32_t Byte(uint32_t word, int i) { return static_cast<int8_t>(word >> (8 * i))
 // g + 8, words t and t + 4, in the order (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); of an 8
 // column B, column g: words t and t + 4; of C: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
 void MmaBF16(float c[4], const uint32_t a[4], const uint32_t b[2], Site site) {
-  Fragments own, all[kWarp];
-  std::memcpy(own.a, a, sizeof(own.a));
-  std::memcpy(own.b, b, sizeof(own.b));
-  Gather(~0u, &own, sizeof(own), all, site);
+  const Warp<Fragments> all = GatherFragments(a, b, site);
   const int lane = Lane();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
@@ -66,10 +79,7 @@ void MmaBF16(float c[4], const uint32_t a[4], const uint32_t b[2], Site site) {
 }
 
 void MmaInt8(int32_t c[4], const uint32_t a[4], const uint32_t b[2], Site site) {
-  Fragments own, all[kWarp];
-  std::memcpy(own.a, a, sizeof(own.a));
-  std::memcpy(own.b, b, sizeof(own.b));
-  Gather(~0u, &own, sizeof(own), all, site);
+  const Warp<Fragments> all = GatherFragments(a, b, site);
   const int lane = Lane();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
@@ -81,11 +91,24 @@ void MmaInt8(int32_t c[4], const uint32_t a[4], const uint32_t b[2], Site site) 
   }
 }
 
+void WarpReduceAll(float* values, int count, float (*op)(float, float), Site site) {
+  const uint8_t* const lanes = Gather(~0u, values, count * sizeof(float), site);
+  for (int i = 0; i < count; ++i) {
+    float all[kWarp];
+    for (int lane = 0; lane < kWarp; ++lane) {
+      std::memcpy(&all[lane], lanes + lane * kExchangeBytes + i * sizeof(float), sizeof(float));
+    }
+    for (int half = kWarp / 2; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) all[lane] = op(all[lane], all[lane + half]);
+    }
+    values[i] = all[0];
+  }
+}
+
 void LoadMatrices(uint32_t r[4], const void* row, bool transposed, Site site) {
-  const void* rows[kWarp];
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) Fail("ldmatrix of a misaligned row");
   CheckAccess(reinterpret_cast<uintptr_t>(row), 16, false, false);
-  Gather(~0u, &row, sizeof(row), rows, site);
+  const Warp<const void*> rows{Gather(~0u, &row, sizeof(row), site)};
   const int lane = Lane();
   for (int matrix = 0; matrix < 4; ++matrix) {
     const auto element = [&](int i, int j) {

@@ -72,6 +72,17 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32,
   return result;
 }
 
+namespace cuda_emulator {
+
+// What shuffles by xor of 16, 8, 4, 2 and 1 make of each lane's values, in one exchange.
+template <int kCount, typename Op>
+void WarpReduce(float (&values)[kCount], const Op& op, Site site = Site::Here()) {
+  WarpReduceAll(
+      values, kCount, [](float a, float b) { return Op()(a, b); }, site);
+}
+
+}  // namespace cuda_emulator
+
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline int __float2int_rn(float value) { return static_cast<int>(nearbyintf(value)); }
