@@ -114,6 +114,7 @@ void ReleaseWarp(int warp) {
   }
   m.warp_arrivals[warp] = 0;
   m.phases[warp] ^= 1;
+  m.reduced[warp] = 0;
 }
 
 void ReleaseBlock() {
@@ -214,6 +215,7 @@ Machine& MakeMachine() {
     m->fibers.reserve(kMaxThreads);
     m->warp_arrivals.reserve(kMaxThreads / kWarp);
     m->phases.reserve(kMaxThreads / kWarp);
+    m->reduced.reserve(kMaxThreads / kWarp);
     m->exchanged.reserve(kMaxThreads * 2 * kExchangeBytes);
     m->shared_arrays.reserve(64);
     m->checked_blocks.reserve(256);
@@ -269,7 +271,7 @@ void Exchange(unsigned mask, const void* value, size_t bytes, int lane, void* re
   std::memcpy(result, Gather(mask, value, bytes, site) + lane * kExchangeBytes, bytes);
 }
 
-const uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site) {
+uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site) {
   Machine& m = TheMachine();
   const int self = m.current->thread;
   if (bytes > kExchangeBytes) Fail("%s:%d: exchanges %zu bytes", site.file, site.line, bytes);
@@ -330,6 +332,7 @@ void LaunchBody(const char* name, dim3 grid, dim3 block, size_t shared_bytes, Ke
   m.fibers.resize(threads);
   m.warp_arrivals.resize(threads / kWarp);
   m.phases.assign(threads / kWarp, 0);
+  m.reduced.assign(threads / kWarp, 0);
   m.exchanged.resize(threads * 2 * kExchangeBytes);
 
   int& checked = CheckedBlocks(name);

@@ -68,7 +68,7 @@ void WarpBarrier(unsigned mask, Site site);
 inline constexpr size_t kExchangeBytes = 64;
 void Exchange(unsigned mask, const void* value, size_t bytes, int lane, void* result, Site site);
 // All lanes' values: that of lane l at l * kExchangeBytes, until the lane's next exchange.
-const uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site);
+uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site);
 // Replaces each of values[count] by what `op`, which is commutative, makes of all lanes' values,
 // lanes 16 apart first, then 8, 4, 2 and 1.
 void WarpReduceAll(float* values, int count, float (*op)(float, float), Site site);

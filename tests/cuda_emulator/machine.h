@@ -64,6 +64,7 @@ struct Machine {
   std::vector<int> warp_arrivals;
   std::vector<uint8_t> exchanged;  // [warps][2 phases][32][kExchangeBytes]
   std::vector<int> phases;         // [warps]
+  std::vector<uint8_t> reduced;    // [warps]: whether WarpReduceAll has been computed
 
   Range stacks;
 

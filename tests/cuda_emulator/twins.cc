@@ -92,17 +92,22 @@ void MmaInt8(int32_t c[4], const uint32_t a[4], const uint32_t b[2], Site site) 
 }
 
 void WarpReduceAll(float* values, int count, float (*op)(float, float), Site site) {
-  const uint8_t* const lanes = Gather(~0u, values, count * sizeof(float), site);
-  for (int i = 0; i < count; ++i) {
-    float all[kWarp];
-    for (int lane = 0; lane < kWarp; ++lane) {
-      std::memcpy(&all[lane], lanes + lane * kExchangeBytes + i * sizeof(float), sizeof(float));
+  uint8_t* const lanes = Gather(~0u, values, count * sizeof(float), site);
+  uint8_t& reduced = TheMachine().reduced[TheMachine().current->thread / kWarp];
+  if (reduced == 0) {  // the first to get here does it for all
+    for (int i = 0; i < count; ++i) {
+      float all[kWarp];
+      for (int lane = 0; lane < kWarp; ++lane) {
+        std::memcpy(&all[lane], lanes + lane * kExchangeBytes + i * sizeof(float), sizeof(float));
+      }
+      for (int half = kWarp / 2; half > 0; half /= 2) {
+        for (int lane = 0; lane < half; ++lane) all[lane] = op(all[lane], all[lane + half]);
+      }
+      std::memcpy(lanes + i * sizeof(float), all, sizeof(float));
     }
-    for (int half = kWarp / 2; half > 0; half /= 2) {
-      for (int lane = 0; lane < half; ++lane) all[lane] = op(all[lane], all[lane + half]);
-    }
-    values[i] = all[0];
+    reduced = 1;
   }
+  std::memcpy(values, lanes, count * sizeof(float));
 }
 
 void LoadMatrices(uint32_t r[4], const void* row, bool transposed, Site site) {
