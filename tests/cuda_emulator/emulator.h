@@ -45,7 +45,7 @@ struct Site {
 void SetSeed(uint64_t seed);
 
 inline constexpr int kBlocksChecked = 300;
-inline constexpr int kThenOneIn = 16;
+inline constexpr int kThenOneIn = 32;
 inline constexpr uint32_t kAlwaysClosed = 500;
 inline constexpr uint32_t kThenClosedOneIn = 64;
 
