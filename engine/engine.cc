@@ -37,6 +37,21 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
       absl::StrCat("device \"", options.device, "\" is unknown; use auto, cpu, cuda or reference"));
 }
 
+// Of a packed weight, its part of a group's range included.
+int64_t WeightBits(kernels::WeightDType dtype) {
+  switch (dtype) {
+    case kernels::WeightDType::kF32:
+      return 32;
+    case kernels::WeightDType::kBF16:
+      return 16;
+    case kernels::WeightDType::kInt8:
+      return 8;
+    case kernels::WeightDType::kInt4:
+      return 5;
+  }
+  return 32;
+}
+
 constexpr int64_t kMaxThreads = 1024;
 // The activations of a pass take memory for each row.
 constexpr int64_t kMaxBatchedTokens = 65536;
@@ -202,7 +217,10 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   model_options.weight_dtype = options.weight_dtype.value_or(kernels::WeightDType::kInt8);
   model_options.max_rows = options.max_batched_tokens;
   int64_t kv_bytes = options.kv_cache_bytes;
-  if (kv_bytes == 0) kv_bytes = DefaultKvCacheBytes();
+  if (kv_bytes == 0) {
+    kv_bytes = DefaultKvCacheBytes(
+        *backend_, checkpoint_->num_parameters() * WeightBits(model_options.weight_dtype) / 8);
+  }
   const int32_t context = options.max_model_len > 0
                               ? std::min(options.max_model_len, config.max_position_embeddings)
                               : config.max_position_embeddings;

@@ -93,7 +93,7 @@ struct EngineOptions {
   int threads = 0;                                   // 0: the cores this process may use
   std::optional<kernels::WeightDType> weight_dtype;  // unset: auto
   kernels::KvDType kv_dtype = kernels::KvDType::kBF16;
-  int64_t kv_cache_bytes = 0;  // 0: a quarter of what the cgroup leaves, at most 4 GiB
+  int64_t kv_cache_bytes = 0;  // 0: as DefaultKvCacheBytes has it
   int32_t max_num_seqs = 256;
   int32_t max_batched_tokens = 512;
   QueueLimits queue;

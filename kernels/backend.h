@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -133,6 +134,8 @@ class Backend {
   virtual std::string_view name() const = 0;  // "reference", "cpu:avx512", ...
   virtual int num_threads() const = 0;
   virtual size_t activation_bytes() const = 0;  // of one element
+  // What is free of the device's own memory; nothing where it computes in the host's.
+  virtual std::optional<int64_t> FreeDeviceBytes() const { return std::nullopt; }
 
   // --- at load ---
   // Aborts when the memory cannot be had.

@@ -173,7 +173,7 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
       ->default_str("bf16");
   AddByteSize(app, "--kv_cache_bytes", options.kv_cache_bytes, "auto",
               "Memory of the KV cache, such as 100MB or 4GiB. Default: a quarter of the memory "
-              "that is left, at most 4GiB");
+              "that is left, at most 4GiB; on a GPU, what is free beside the weights");
   app.add_option("--max_model_len", options.max_model_len,
                  "Most tokens of prompt and answer; 0: the checkpoint's")
       ->check(CLI::NonNegativeNumber)

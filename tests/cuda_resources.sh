@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What each CUDA kernel takes of a multiprocessor, as ptxas counts it: a Markdown table of registers,
-# spilled bytes and static shared memory, for sm_80 and sm_90. Fails where a kernel spills.
+# spilled bytes and static shared memory, for sm_80 and sm_90; of a kernel's KV dtypes or activations
+# the one that takes most. Fails where a kernel spills.
 #   tests/cuda_resources.sh [nvcc]
 set -euo pipefail
 
@@ -26,8 +27,7 @@ awk '
     gsub(/hydrant::kernels::(cuda::)?/, "", name)
     gsub(/_NV_ANON_NAMESPACE::|\(anonymous namespace\)::|_GLOBAL__N__[0-9a-zA-Z_]*::/, "", name)
     sub(/^void /, "", name)
-    gsub(/\(KvDType\)/, "KV dtype ", name)
-    gsub(/\(Activation\)/, "activation ", name)
+    gsub(/\((KvDType|Activation)\)[0-9]+(, )?/, "", name)
     gsub(/\(bool\)|\(int\)/, "", name)
     if (name ~ />\(/) sub(/>\(.*$/, ">", name); else sub(/\(.*$/, "", name)
   }
@@ -38,12 +38,14 @@ awk '
   /Used [0-9]+ registers/ {
     shared = 0
     for (i = 1; i <= NF; ++i) {
-      if ($i == "registers," || $i == "registers") registers = $(i - 1)
-      if ($i == "bytes" && $(i + 1) ~ /^smem/) shared = $(i - 1)
+      if ($i == "registers," || $i == "registers") registers = $(i - 1) + 0
+      if ($i == "bytes" && $(i + 1) ~ /^smem/) shared = $(i - 1) + 0
     }
+    sub(/<(true|false)?>$/, "", name)
     if (!(name in seen)) { order[++count] = name; seen[name] = 1 }
-    uses[name, arch] = registers " | " spilled
-    memory[name] = shared
+    if (registers > uses[name, arch]) uses[name, arch] = registers
+    if (spilled > spills[name, arch]) spills[name, arch] = spilled
+    if (shared > memory[name]) memory[name] = shared
     if (spilled > 0) failed = 1
   }
   END {
@@ -51,7 +53,8 @@ awk '
     print "| --- | ---: | ---: | ---: | ---: | ---: |"
     for (i = 1; i <= count; ++i) {
       name = order[i]
-      print "| `" name "` | " uses[name, "sm_80"] " | " uses[name, "sm_90"] " | " memory[name] " |"
+      printf "| `%s` | %d | %d | %d | %d | %d |\n", name, uses[name, "sm_80"],
+        spills[name, "sm_80"], uses[name, "sm_90"], spills[name, "sm_90"], memory[name]
     }
     exit failed
   }

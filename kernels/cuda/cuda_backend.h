@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   int num_threads() const override { return 1; }
   size_t activation_bytes() const override { return sizeof(float); }
+  std::optional<int64_t> FreeDeviceBytes() const override { return device_->FreeBytes(); }
 
   Buffer Allocate(size_t bytes) override;
   Buffer Upload(std::span<const float> values) override;

@@ -37,6 +37,12 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open() {
 
 Device::~Device() { cudaStreamDestroy(stream_); }
 
+int64_t Device::FreeBytes() const {
+  size_t free = 0, total = 0;
+  HYDRANT_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return static_cast<int64_t>(free);
+}
+
 void* Device::TryAllocate(size_t bytes) const {
   void* memory = nullptr;
   const size_t at_least = std::max<size_t>(bytes, 1);

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   cudaStream_t stream() const { return stream_; }
+  int64_t FreeBytes() const;
 
   // Zeroed; null where there is not so much.
   void* TryAllocate(size_t bytes) const;
