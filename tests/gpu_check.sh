@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Runs the CUDA backend on the GPU of this machine, without network: every kernel against the
-# reference, golden checkpoints, and NVIDIA's sanitizers on small shapes. Writes a line a step and,
-# to the file named, one JSON object.
+# reference, golden checkpoints, NVIDIA's sanitizers on small shapes, an answer of the program
+# itself, and rates at the shapes of a model of 8 G parameters. Writes a line a step and, to the
+# file named, one JSON object.
 #   tests/gpu_check.sh [build folder] [result.json]
-# The build folder is taken as it is where it holds the tests, else the tests are built there.
+# The build folder is taken as it is where it holds the tests, else the tests are built there. The
+# program answers where it was built (HYDRANT_SERVER=ON): from a golden checkpoint, and from that of
+# HYDRANT_GPU_CHECKPOINT where it is set (tests/bench/random_checkpoint.py --shape=8b makes one).
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,9 +40,9 @@ step() {
 }
 
 if [[ ! -x $build/tests/backend_rows_test ]]; then
-  cmake -G Ninja -B "$build" -D CMAKE_BUILD_TYPE=Release -D HYDRANT_CUDA=ON -D HYDRANT_SERVER=OFF \
-    -D HYDRANT_BENCHMARKS=OFF || exit 1
-  cmake --build "$build" --target "${suites[@]}" || exit 1
+  cmake -G Ninja -B "$build" -D CMAKE_BUILD_TYPE=Release -D HYDRANT_CUDA=ON -D HYDRANT_SERVER=OFF ||
+    exit 1
+  cmake --build "$build" --target "${suites[@]}" device_bench || exit 1
 fi
 
 for suite in "${suites[@]}"; do
@@ -58,10 +61,27 @@ else
   echo "compute-sanitizer is not on PATH: left out"
 fi
 
+if [[ -x $build/hydrant ]]; then
+  for checkpoint in tests/data/golden/llama-gqa "${HYDRANT_GPU_CHECKPOINT:-}"; do
+    [[ -z $checkpoint ]] ||
+      step "generate $(basename "$checkpoint")" "$build/hydrant" generate --device=cuda \
+        --model="$checkpoint" --max_tokens=32 --ignore_eos "The sky is"
+  done
+else
+  echo "$build/hydrant is not built: left out"
+fi
+
+# Rates, in JSON of its own: stream_gb_per_s is what the others' GB/s are held against.
+rates="$(mktemp)"
+step device_bench sh -c 'exec "$0" cuda >"$1"' "$build/tests/bench/device_bench" "$rates"
+# Half a JSON where it was stopped on its way.
+[[ $(tail -c 2 "$rates") == "}" ]] || echo null >"$rates"
+
 gpu="$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
 {
   printf '{"gpu": "%s", "failed": %d, "steps": [' "$gpu" "$failed"
   (IFS=,; printf '%s' "${steps[*]}")
-  printf ']}\n'
+  printf '], "rates": %s}\n' "$(cat "$rates")"
 } >"$result"
+rm -f "$rates"
 exit "$failed"
