@@ -281,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest,
 INSTANTIATE_TEST_SUITE_P(Emulated, GoldenBatchTest,
                          ::testing::ValuesIn(Cases({"llama-gqa", "mistral"}, {kEmulatedCuda})),
                          CaseName);
-// The rest takes half an hour: --gtest_also_run_disabled_tests --gtest_filter='DISABLED_*'.
+// The rest takes long: --gtest_also_run_disabled_tests --gtest_filter='DISABLED_*'.
 INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenTest,
                          ::testing::ValuesIn(Cases(All(), {kEmulatedCuda})), CaseName);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenBatchTest,
