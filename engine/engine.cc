@@ -39,17 +39,8 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
 
 // Of a packed weight, its part of a group's range included.
 int64_t WeightBits(kernels::WeightDType dtype) {
-  switch (dtype) {
-    case kernels::WeightDType::kF32:
-      return 32;
-    case kernels::WeightDType::kBF16:
-      return 16;
-    case kernels::WeightDType::kInt8:
-      return 8;
-    case kernels::WeightDType::kInt4:
-      return 5;
-  }
-  return 32;
+  using enum kernels::WeightDType;
+  return dtype == kF32 ? 32 : dtype == kBF16 ? 16 : dtype == kInt8 ? 8 : 5;
 }
 
 constexpr int64_t kMaxThreads = 1024;
