@@ -273,17 +273,13 @@ INSTANTIATE_TEST_SUITE_P(Golden, GoldenBatchTest, ::testing::ValuesIn(Cases(kTra
 INSTANTIATE_TEST_SUITE_P(Golden, GoldenTraceTest, ::testing::ValuesIn(Cases(kTraced, kBackends)),
                          CaseName);
 
-// Slow on the emulator: grouped heads; sliding windows; biases, LayerNorm and learned positions.
-INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest,
-                         ::testing::ValuesIn(Cases({"llama-gqa", "gemma3", "opt"},
-                                                   {kEmulatedCuda})),
+INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, ::testing::ValuesIn(Cases(All(), {kEmulatedCuda})),
                          CaseName);
+// Traces are slow on the emulator: grouped heads, and sliding windows.
 INSTANTIATE_TEST_SUITE_P(Emulated, GoldenBatchTest,
                          ::testing::ValuesIn(Cases({"llama-gqa", "mistral"}, {kEmulatedCuda})),
                          CaseName);
 // The rest takes long: --gtest_also_run_disabled_tests --gtest_filter='DISABLED_*'.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenTest,
-                         ::testing::ValuesIn(Cases(All(), {kEmulatedCuda})), CaseName);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenBatchTest,
                          ::testing::ValuesIn(Cases(kTraced, {kEmulatedCuda})), CaseName);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenTraceTest,
