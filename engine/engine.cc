@@ -27,8 +27,20 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> CreateBackend(const EngineOpti
   if (options.device == "auto" || options.device == "cpu") {
     return kernels::CreateCpuBackend({.threads = options.threads});
   }
+  if (options.device == "cuda") {
+    auto backend = kernels::CreateCudaBackend();
+    if (backend.ok()) return backend;
+    return absl::Status(backend.status().code(),
+                        absl::StrCat("device cuda: ", backend.status().message()));
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("device \"", options.device, "\" is not built in; use auto or cpu"));
+      absl::StrCat("device \"", options.device, "\" is unknown; use auto, cpu, cuda or reference"));
+}
+
+// Of a packed weight, its part of a group's range included.
+int64_t WeightBits(kernels::WeightDType dtype) {
+  using enum kernels::WeightDType;
+  return dtype == kF32 ? 32 : dtype == kBF16 ? 16 : dtype == kInt8 ? 8 : 5;
 }
 
 constexpr int64_t kMaxThreads = 1024;
@@ -196,7 +208,10 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   model_options.weight_dtype = options.weight_dtype.value_or(kernels::WeightDType::kInt8);
   model_options.max_rows = options.max_batched_tokens;
   int64_t kv_bytes = options.kv_cache_bytes;
-  if (kv_bytes == 0) kv_bytes = DefaultKvCacheBytes();
+  if (kv_bytes == 0) {
+    kv_bytes = DefaultKvCacheBytes(
+        *backend_, checkpoint_->num_parameters() * WeightBits(model_options.weight_dtype) / 8);
+  }
   const int32_t context = options.max_model_len > 0
                               ? std::min(options.max_model_len, config.max_position_embeddings)
                               : config.max_position_embeddings;

@@ -89,11 +89,11 @@ struct EvictionDefaults {
 struct EngineOptions {
   std::string model_path;                            // a .gguf file or a Hugging Face directory
   std::string model_name;                            // as clients know it; empty: from the path
-  std::string device = "auto";                       // auto, cpu, reference
+  std::string device = "auto";                       // auto (cpu), cpu, cuda, reference
   int threads = 0;                                   // 0: the cores this process may use
   std::optional<kernels::WeightDType> weight_dtype;  // unset: auto
   kernels::KvDType kv_dtype = kernels::KvDType::kBF16;
-  int64_t kv_cache_bytes = 0;  // 0: a quarter of what the cgroup leaves, at most 4 GiB
+  int64_t kv_cache_bytes = 0;  // 0: as DefaultKvCacheBytes has it
   int32_t max_num_seqs = 256;
   int32_t max_batched_tokens = 512;
   QueueLimits queue;

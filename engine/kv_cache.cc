@@ -17,16 +17,23 @@ constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 }  // namespace
 
-int64_t DefaultKvCacheBytes() { return std::min(AvailableMemoryBytes() / 4, kMaxDefaultBytes); }
+int64_t DefaultKvCacheBytes(const kernels::Backend& backend, int64_t weight_bytes) {
+  if (const auto free = backend.FreeDeviceBytes()) {
+    return std::max<int64_t>(*free / 10 * 9 - weight_bytes, 0);
+  }
+  return std::min(AvailableMemoryBytes() / 4, kMaxDefaultBytes);
+}
 
 absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(kernels::Backend& backend,
                                                          kernels::KvGeometry geometry,
                                                          int64_t bytes) {
   const int64_t block_bytes = static_cast<int64_t>(backend.KvBlockBytes(geometry));
-  if (const int64_t available = AvailableMemoryBytes(); available > 0 && bytes > available) {
-    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes: ", bytes,
-                                                   " bytes are more than the ", available,
-                                                   " that this machine or its cgroup has left"));
+  const auto free = backend.FreeDeviceBytes();
+  const int64_t available = free.value_or(AvailableMemoryBytes());
+  if (available > 0 && bytes > available) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_cache_bytes: ", bytes, " bytes are more than the ", available, " that ",
+                     free ? "the device" : "this machine or its cgroup", " has left"));
   }
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, INT32_MAX / kernels::kBlockSlots);
   if (blocks < 1) {

@@ -16,8 +16,9 @@
 
 namespace hydrant::engine {
 
-// The pool's size when the operator names none: a quarter of what the cgroup leaves, at most 4 GiB.
-int64_t DefaultKvCacheBytes();
+// The pool's size when the operator names none: a quarter of what the cgroup leaves, at most 4 GiB;
+// on a device with memory of its own, nine tenths of what is free there but for the weights.
+int64_t DefaultKvCacheBytes(const kernels::Backend& backend, int64_t weight_bytes);
 
 class KvCache {
  public:

@@ -1,6 +1,6 @@
 // Backend: everything that is computed on the device, as coarse batched ops.
 //
-// kernels/reference/ is the plain scalar oracle; kernels/cpu/ (SIMD) and later kernels/cuda/ must
+// kernels/reference/ is the plain scalar oracle; kernels/cpu/ (SIMD) and kernels/cuda/ must
 // match it in tests/kernels/backend_test.cc, one parametrised suite over all of them.
 //
 // Contract of every op:
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -133,6 +134,8 @@ class Backend {
   virtual std::string_view name() const = 0;  // "reference", "cpu:avx512", ...
   virtual int num_threads() const = 0;
   virtual size_t activation_bytes() const = 0;  // of one element
+  // What is free of the device's own memory; nothing where it computes in the host's.
+  virtual std::optional<int64_t> FreeDeviceBytes() const { return std::nullopt; }
 
   // --- at load ---
   // Aborts when the memory cannot be had.
@@ -214,6 +217,10 @@ struct CpuOptions {
   std::string isa = "auto";
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+
+// UNIMPLEMENTED in a program that was built without CUDA, UNAVAILABLE where there is no driver or
+// no GPU of compute capability 8.0 or later.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend();
 
 }  // namespace hydrant::kernels
 

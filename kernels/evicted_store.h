@@ -33,7 +33,7 @@ class EvictedStore {
 };
 
 // Hands slot `slot` of the item's sequence to item.evicted, which is not null. `row` is scratch for
-// 2 * head_dim floats. For backends whose KvStore lies in host memory.
+// 2 * head_dim floats. One slot at a time: for backends that have no better way.
 void HandOver(const EvictionItem& item, int layer, int head, int32_t index, int32_t slot,
               const KvStore& kv, float* row);
 

@@ -18,7 +18,7 @@ struct EvictionPolicy {
   int32_t heavy = 0;   // of the rest, those with the largest accumulated attention
   int32_t recent = 1;  // the newest `recent` positions are never evicted
 
-  int32_t budget() const { return sink + heavy + recent; }
+  constexpr int32_t budget() const { return sink + heavy + recent; }
   // Whether the choice of victims depends on scores; else age decides alone, and nothing has to be
   // accumulated. `windows`: whether layers have a sliding window, since sinks that it has passed by
   // leave their room to others.

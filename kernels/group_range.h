@@ -14,14 +14,14 @@ struct GroupRange {
   uint16_t zero = 0;
 };
 
-static inline float RangeNumber(uint16_t bf16) {
+static constexpr inline float RangeNumber(uint16_t bf16) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bf16) << 16);
 }
 
 // Levels 0 to max_level cover all from `smallest` to `largest`:
 //   zero   `smallest`, rounded down to bf16
 //   scale  (largest - zero) * (1 / max_level), in f32, rounded up to bf16
-static inline GroupRange MakeGroupRange(float smallest, float largest, float max_level) {
+static constexpr inline GroupRange MakeGroupRange(float smallest, float largest, float max_level) {
   const uint32_t low = __builtin_bit_cast(uint32_t, smallest);
   const bool away_from_zero = (low >> 31) != 0 && (low & 0xffff) != 0;
   GroupRange range;

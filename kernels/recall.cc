@@ -1,7 +1,9 @@
 #include "kernels/recall.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/batch.h"
 #include "kernels/bfloat16.h"
@@ -43,6 +45,25 @@ int32_t ReadEvictedKey(const uint8_t* strip, int head_dim, int place, float* key
   int32_t position;
   std::memcpy(&position, strip + PositionOffset(head_dim, place), sizeof(position));
   return position;
+}
+
+ExpSum SumEvicted(const RecallAudit& audit, int strip, int head_dim, int32_t position,
+                  int32_t window, float scale, const float* query, float* key) {
+  const size_t offset = strip * EvictedStripBytes(head_dim);
+  ExpSum total{-std::numeric_limits<float>::infinity(), 0.0f};
+  for (int32_t i = 0; i < audit.count; ++i) {
+    const int32_t key_position =
+        ReadEvictedKey(audit.blocks[i / kBlockSlots] + offset, head_dim, i % kBlockSlots, key);
+    if (window > 0 && key_position <= position - window) continue;
+    float logit = 0.0f;
+    for (int d = 0; d < head_dim; ++d) logit += RoundToBF16(query[d]) * key[d];
+    logit *= scale;
+    // The terms so far, in relation to the new largest.
+    const float largest = std::max(total.largest, logit);
+    total.sum = total.sum * std::exp(total.largest - largest) + std::exp(logit - largest);
+    total.largest = largest;
+  }
+  return total;
 }
 
 float RecallOf(const ExpSum& held, const ExpSum& evicted) {

@@ -36,6 +36,11 @@ struct ExpSum {
   float largest = 0.0f;
   float sum = 0.0f;
 };
+// The sum over an audit's evicted keys of strip `strip` (layer * kv_heads + head) that a query at
+// `position` sees, with `scale` times the dot product. `key` is scratch for head_dim floats. For
+// backends without a faster way.
+ExpSum SumEvicted(const RecallAudit& audit, int strip, int head_dim, int32_t position,
+                  int32_t window, float scale, const float* query, float* key);
 // 1 where nothing was evicted. `held` has a term.
 float RecallOf(const ExpSum& held, const ExpSum& evicted);
 

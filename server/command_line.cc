@@ -140,7 +140,7 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
                  "The checkpoint: a .gguf file, or a Hugging Face directory")
       ->type_name("PATH");
   app.add_option("--device", options.device, "Where it computes; reference is plain and slow")
-      ->check(CLI::IsMember({"auto", "cpu", "reference"}))
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Compute threads; 0: all cores it may use")
       ->check(CLI::NonNegativeNumber)
@@ -173,7 +173,7 @@ void AddModelFlags(CLI::App& app, engine::EngineOptions& options) {
       ->default_str("bf16");
   AddByteSize(app, "--kv_cache_bytes", options.kv_cache_bytes, "auto",
               "Memory of the KV cache, such as 100MB or 4GiB. Default: a quarter of the memory "
-              "that is left, at most 4GiB");
+              "that is left, at most 4GiB; on a GPU, what is free beside the weights");
   app.add_option("--max_model_len", options.max_model_len,
                  "Most tokens of prompt and answer; 0: the checkpoint's")
       ->check(CLI::NonNegativeNumber)

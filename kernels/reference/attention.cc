@@ -104,9 +104,9 @@ void ReferenceBackend::Attention(const Batch& batch, const AttentionShape& shape
             AttendHead(sequence, position, window, shape.scale, query, layer, h / group, store,
                        out.f32() + row * out.cols + h * shape.head_dim);
         if (sequence.audit == nullptr) continue;
-        sequence.audit->recall[layer * shape.heads + h] =
-            RecallOf(held, SumEvicted(*sequence.audit, position, window, shape.scale, query, layer,
-                                      h / group, kv.geometry()));
+        sequence.audit->recall[layer * shape.heads + h] = RecallOf(
+            held, SumEvicted(*sequence.audit, layer * shape.kv_heads + h / group, shape.head_dim,
+                             position, window, shape.scale, query, evicted_row_.data()));
       }
     }
   }
@@ -152,27 +152,6 @@ ExpSum ReferenceBackend::AttendHead(const BatchSequence& sequence, int32_t posit
   }
   for (int d = 0; d < head_dim; ++d) out[d] /= sum;
   return {largest, sum};
-}
-
-ExpSum ReferenceBackend::SumEvicted(const RecallAudit& audit, int32_t position, int32_t window,
-                                    float scale, const float* query, int layer, int kv_head,
-                                    const KvGeometry& kv) {
-  const size_t offset = (size_t(layer) * kv.kv_heads + kv_head) * EvictedStripBytes(kv.head_dim);
-  ExpSum total{-std::numeric_limits<float>::infinity(), 0.0f};
-  for (int32_t i = 0; i < audit.count; ++i) {
-    float* key = evicted_row_.data();
-    const int32_t key_position =
-        ReadEvictedKey(audit.blocks[i / kBlockSlots] + offset, kv.head_dim, i % kBlockSlots, key);
-    if (window > 0 && key_position <= position - window) continue;
-    float logit = 0.0f;
-    for (int d = 0; d < kv.head_dim; ++d) logit += RoundToBF16(query[d]) * key[d];
-    logit *= scale;
-    // The terms so far, in relation to the new largest.
-    const float largest = std::max(total.largest, logit);
-    total.sum = total.sum * std::exp(total.largest - largest) + std::exp(logit - largest);
-    total.largest = largest;
-  }
-  return total;
 }
 
 }  // namespace hydrant::kernels

@@ -65,9 +65,6 @@ class ReferenceBackend final : public Backend {
   // the sum of exp(q.k) over the keys it saw.
   ExpSum AttendHead(const BatchSequence& sequence, int32_t position, int32_t window, float scale,
                     const float* query, int layer, int kv_head, ReferenceKvStore& kv, float* out);
-  // The same sum over the evicted keys of an audit.
-  ExpSum SumEvicted(const RecallAudit& audit, int32_t position, int32_t window, float scale,
-                    const float* query, int layer, int kv_head, const KvGeometry& kv);
   // Sorts an item's slots of one layer and head into ranked_slots_: the next to be evicted first,
   // those that must not be last.
   void RankVictims(const EvictionItem& item, int layer, int head, ReferenceKvStore& kv);

@@ -1,4 +1,5 @@
-// Sequences with a filled KV cache at the shapes of SmolLM2-135M, for benchmarks of attention.
+// Sequences with a filled KV cache, at the shapes of SmolLM2-135M unless told otherwise, for
+// benchmarks of attention.
 
 #ifndef HYDRANT_TESTS_BENCH_ATTENDED_H_
 #define HYDRANT_TESTS_BENCH_ATTENDED_H_
@@ -18,7 +19,6 @@ using kernels::Backend;
 
 inline constexpr int kLayers = 30, kHeads = 9, kKvHeads = 3, kHeadDim = 64;
 inline constexpr kernels::AttentionShape kShape = {kHeads, kKvHeads, kHeadDim, 0.125f};
-inline constexpr int64_t kQkvCols = (kHeads + 2 * kKvHeads) * kHeadDim;
 
 inline std::unique_ptr<Backend> MakeBackend(int threads = 0) {
   auto backend = kernels::CreateCpuBackend({.threads = threads});
@@ -39,15 +39,21 @@ inline kernels::Buffer Fill(Backend& backend, int64_t count) {
 // Sequences that have their blocks and share one pass.
 struct Attended {
   Attended(Backend& backend, int layers, int sequences, int rows, int slots, bool keep_scores,
-           kernels::KvDType dtype)
-      : store(*backend.CreateKvStore(
-            {layers, kKvHeads, kHeadDim, dtype, sequences * (slots / kernels::kBlockSlots), {}})),
-        qkv_values(Fill(backend, sequences * rows * kQkvCols)),
-        out_values(backend.Allocate(sequences * rows * kHeads * kHeadDim * sizeof(float))) {
+           kernels::KvDType dtype, const kernels::AttentionShape& of_shape = kShape,
+           int64_t max_cols = 1536)
+      : shape(of_shape),
+        store(*backend.CreateKvStore({layers,
+                                      shape.kv_heads,
+                                      shape.head_dim,
+                                      dtype,
+                                      sequences * (slots / kernels::kBlockSlots),
+                                      {}})),
+        qkv_values(Fill(backend, sequences * rows * qkv_cols())),
+        out_values(backend.Allocate(sequences * rows * out_cols() * sizeof(float))) {
     const int blocks = slots / kernels::kBlockSlots;
     block_ids.resize(sequences * blocks);
     std::iota(block_ids.begin(), block_ids.end(), 0);
-    backend.Reserve(std::max(sequences * rows, slots), 1536, slots, kShape);
+    backend.Reserve(std::max(sequences * rows, slots), max_cols, slots, shape);
     batch.token_ids.resize(sequences * rows);
     for (int s = 0; s < sequences; ++s) {
       batch.sequences.push_back({.first_row = s * rows,
@@ -58,14 +64,14 @@ struct Attended {
                                  .keep_scores = keep_scores});
       for (int r = 0; r < rows; ++r) batch.positions.push_back(slots - rows + r);
     }
-    qkv = {qkv_values.data(), sequences * rows, kQkvCols};
-    out = {out_values.data(), sequences * rows, kHeads * kHeadDim};
+    qkv = {qkv_values.data(), sequences * rows, qkv_cols()};
+    out = {out_values.data(), sequences * rows, out_cols()};
     FillStore(backend, sequences, slots, layers);
   }
 
   // Every slot gets a key, a value and a position.
   void FillStore(Backend& backend, int sequences, int slots, int layers) {
-    const kernels::Buffer values = Fill(backend, slots * kQkvCols);
+    const kernels::Buffer values = Fill(backend, slots * qkv_cols());
     for (int s = 0; s < sequences; ++s) {
       kernels::Batch fill;
       fill.token_ids.resize(slots);
@@ -75,12 +81,16 @@ struct Attended {
       fill.sequences[0].first_row = 0;
       fill.sequences[0].num_rows = slots;
       for (int layer = 0; layer < layers; ++layer) {
-        backend.RopeAndStore(fill, kShape, 0, {nullptr, slots, 0}, {values.data(), slots, kQkvCols},
-                             layer, *store);
+        backend.RopeAndStore(fill, shape, 0, {nullptr, slots, 0},
+                             {values.data(), slots, qkv_cols()}, layer, *store);
       }
     }
   }
 
+  int64_t out_cols() const { return int64_t{shape.heads} * shape.head_dim; }
+  int64_t qkv_cols() const { return out_cols() + int64_t{2} * shape.kv_heads * shape.head_dim; }
+
+  const kernels::AttentionShape shape;
   std::unique_ptr<kernels::KvStore> store;
   kernels::Buffer qkv_values, out_values;
   std::vector<int32_t> block_ids;

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#ifdef HYDRANT_TEST_EMULATED_CUDA
+#include "tests/cuda_emulator/emulated_backend.h"
+#endif
 #include "tests/engine/sequence_driver.h"
 
 namespace hydrant::engine {
@@ -18,15 +21,28 @@ using Positions = std::vector<std::vector<std::vector<int32_t>>>;
 
 struct Case {
   std::string checkpoint;
-  std::string backend;  // "reference", or CpuOptions::isa
+  std::string backend;  // "reference", "cuda", "cuda_emulated", or CpuOptions::isa
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.checkpoint << " on " << c.backend;
 }
 
+constexpr char kEmulatedCuda[] = "cuda_emulated";
+
 std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   if (name == "reference") return kernels::CreateReferenceBackend();
+  if (name == "cuda") {
+    auto backend = kernels::CreateCudaBackend();
+    return backend.ok() ? *std::move(backend) : nullptr;
+  }
+  if (name == kEmulatedCuda) {
+#ifdef HYDRANT_TEST_EMULATED_CUDA
+    return kernels::CreateEmulatedCudaBackend();
+#else
+    return nullptr;
+#endif
+  }
   // That the number of threads changes nothing is backend_invariance_test's to show.
   auto backend = kernels::CreateCpuBackend({.threads = 1, .isa = name});
   return backend.ok() ? *std::move(backend) : nullptr;
@@ -47,17 +63,18 @@ std::vector<std::string> All() {
 
 #if defined(__SANITIZE_ADDRESS__)
 // Slow here, and memory faults of the kernels are for their own suites to find.
-const std::vector<const char*> kBackends = {"auto"};
+const std::vector<std::string> kBackends = {"auto"};
 #else
-const std::vector<const char*> kBackends = {"reference", "portable",   "avx2",
-                                            "avx512",    "avx512bf16", "amx"};
+const std::vector<std::string> kBackends = {"reference",  "portable", "avx2", "avx512",
+                                            "avx512bf16", "amx",      "cuda"};
 #endif
 
-std::vector<Case> Cases(const std::vector<std::string>& checkpoints) {
+std::vector<Case> Cases(const std::vector<std::string>& checkpoints,
+                        const std::vector<std::string>& backends) {
   std::vector<Case> cases;
-  for (const char* backend : kBackends) {
+  for (const std::string& backend : backends) {
     if (MakeBackend(backend) == nullptr) {
-      std::printf("backend %s is not available on this machine\n", backend);
+      std::printf("backend %s is not available on this machine\n", backend.c_str());
       continue;
     }
     for (const std::string& name : checkpoints) cases.push_back({name, backend});
@@ -115,6 +132,7 @@ class GoldenTest : public ::testing::TestWithParam<Case> {
   LoadedModel loaded_;
 };
 
+class GoldenBatchTest : public GoldenTest {};
 class GoldenTraceTest : public GoldenTest {};
 
 TEST_P(GoldenTest, LogitsLogprobsAndGreedyTokens) {
@@ -161,16 +179,17 @@ TEST_P(GoldenTraceTest, EvictionTracesInEveryChunkSize) {
   }
 }
 
-TEST_P(GoldenTraceTest, EvictionTracesInAMixedBatchOf16) {
+TEST_P(GoldenBatchTest, EvictionTracesInAMixedBatch) {
   auto requests = H2oRequests();
   const size_t traces = requests.size();
-  for (size_t i = 0; requests.size() < 16; ++i) {
+  const bool slow = GetParam().backend == kEmulatedCuda;
+  for (size_t i = 0; !slow && requests.size() < 16; ++i) {
     DriverRequest other = requests[i % traces];
     other.arrival_step = static_cast<int32_t>(3 * i + 1);
     if (i % 2 == 0) other.policy.reset();
     requests.push_back(other);
   }
-  for (int32_t chunk : {32, 160}) {
+  for (int32_t chunk : slow ? std::vector<int32_t>{32} : std::vector<int32_t>{32, 160}) {
     SCOPED_TRACE("chunks of " + std::to_string(chunk));
     const auto results = SequenceDriver(loaded_, chunk, 16).Run(requests, true);
     for (size_t i = 0; i < traces; ++i) {
@@ -247,8 +266,24 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases(All())), CaseName);
-INSTANTIATE_TEST_SUITE_P(Golden, GoldenTraceTest, ::testing::ValuesIn(Cases(kTraced)), CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTest, ::testing::ValuesIn(Cases(All(), kBackends)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenBatchTest, ::testing::ValuesIn(Cases(kTraced, kBackends)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTraceTest, ::testing::ValuesIn(Cases(kTraced, kBackends)),
+                         CaseName);
+
+INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, ::testing::ValuesIn(Cases(All(), {kEmulatedCuda})),
+                         CaseName);
+// Traces are slow on the emulator: grouped heads, and sliding windows.
+INSTANTIATE_TEST_SUITE_P(Emulated, GoldenBatchTest,
+                         ::testing::ValuesIn(Cases({"llama-gqa", "mistral"}, {kEmulatedCuda})),
+                         CaseName);
+// The rest takes long: --gtest_also_run_disabled_tests --gtest_filter='DISABLED_*'.
+INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenBatchTest,
+                         ::testing::ValuesIn(Cases(kTraced, {kEmulatedCuda})), CaseName);
+INSTANTIATE_TEST_SUITE_P(DISABLED_Emulated, GoldenTraceTest,
+                         ::testing::ValuesIn(Cases(kTraced, {kEmulatedCuda})), CaseName);
 
 }  // namespace
 }  // namespace hydrant::engine

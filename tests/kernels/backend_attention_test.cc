@@ -102,7 +102,7 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
         }
       }
     }
-    ExpectCloseOutputs(out, expected, shape.dtype, 2e-5);
+    ExpectCloseOutputs(out, expected, shape.dtype, 2e-5, WeightRounding(GetParam()));
     for (int layer = 0; layer < shape.layers; ++layer) {
       for (int head = 0; head < shape.kv_heads; ++head) {
         const std::vector<Slot> held = driver.Held(sequence, layer, head);
@@ -120,7 +120,7 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
 }
 
 TEST_P(AttentionMatchTest, MatchesTheReference) {
-  for (const KvShape& shape : ManyShapes()) {
+  for (const KvShape& shape : CasesFor(GetParam(), ManyShapes())) {
     SCOPED_TRACE(Describe(shape));
     KvDriver reference(CreateReferenceBackend(), shape);
     KvDriver driver(MakeBackend(GetParam()), shape);
@@ -128,7 +128,7 @@ TEST_P(AttentionMatchTest, MatchesTheReference) {
     const std::vector<std::vector<float>> actual = RunRagged(driver);
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      ExpectCloseOutputs(actual[i], expected[i], shape.dtype, 1e-5);
+      ExpectCloseOutputs(actual[i], expected[i], shape.dtype, 1e-5, WeightRounding(GetParam()));
     }
     for (int sequence = 0; sequence < 4; ++sequence) {
       ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), 1e-5);
@@ -196,14 +196,16 @@ TEST_P(BackendAttentionTest, QuantisedDTypesAreAsCloseToF32AsTheirSteps) {
 }
 
 TEST_P(AttentionMatchTest, MatchesTheReferenceOverLongSequences) {
-  for (const KvDType dtype : kKvDTypes) {
+  const std::vector<KvDType> dtypes(std::begin(kKvDTypes), std::end(kKvDTypes));
+  for (const KvDType dtype : CasesFor(GetParam(), dtypes)) {
     KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
     shape.max_rows = 530;
     KvDriver reference(CreateReferenceBackend(), shape);
     KvDriver driver(MakeBackend(GetParam()), shape);
     for (KvDriver* d : {&reference, &driver}) d->Add(9);
     for (const int rows : {530, 1, 3, 1}) {
-      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, 1e-5);
+      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, 1e-5,
+                         WeightRounding(GetParam()));
     }
     ExpectCloseSlots(driver.Held(0), reference.Held(0), 1e-5);
   }

@@ -106,7 +106,7 @@ std::string Describe(const KvShape& shape) {
 
 TEST_P(BackendRecallTest, TheOraclesVictimsLeaveWithWhatWasStored) {
   const EvictionPolicy policy{2, 9, 8};
-  for (const KvShape& shape : Shapes()) {
+  for (const KvShape& shape : CasesFor(GetParam(), Shapes())) {
     for (const bool values : {true, false}) {
       SCOPED_TRACE(Describe(shape));
       KvDriver driver(MakeBackend(GetParam()), shape);
@@ -216,7 +216,7 @@ std::vector<double> NaiveRecall(const Scene& scene, int32_t position) {
 }
 
 TEST_P(BackendRecallTest, IsTheShareOfTheFullCachesAttention) {
-  for (KvShape shape : Shapes()) {
+  for (KvShape shape : CasesFor(GetParam(), Shapes())) {
     // A rotated query may round to either of two bf16 numbers: compare without rotation.
     shape.rope_base = 0.0f;
     for (const int evicted : {1, 15, 16, 65, 110}) {
@@ -232,7 +232,7 @@ TEST_P(BackendRecallTest, IsTheShareOfTheFullCachesAttention) {
 
 // Rotation agrees too, within what the rounding of a query to bf16 leaves open.
 TEST_P(BackendRecallTest, RotatedQueriesMeetRotatedKeys) {
-  for (const KvShape& shape : Shapes()) {
+  for (const KvShape& shape : CasesFor(GetParam(), Shapes())) {
     SCOPED_TRACE(Describe(shape));
     Scene scene(MakeBackend(GetParam()), shape, 50);
     const int32_t position = scene.driver.next_position(scene.sequence);
@@ -274,7 +274,7 @@ TEST_P(BackendRecallTest, KeysBehindAWindowDoNotCount) {
 }
 
 TEST_P(BackendRecallTest, AnAuditChangesNothingElseAndNothingChangesIt) {
-  for (const KvShape& shape : Shapes()) {
+  for (const KvShape& shape : CasesFor(GetParam(), Shapes())) {
     SCOPED_TRACE(Describe(shape));
     Scene plain(MakeBackend(GetParam()), shape, 35);
     const std::vector<float> expected = plain.driver.Pass({plain.sequence, 1});

@@ -15,12 +15,28 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#ifdef HYDRANT_TEST_EMULATED_CUDA
+#include "tests/cuda_emulator/emulated_backend.h"
+#endif
 
 namespace hydrant::kernels {
+
+inline constexpr char kEmulatedCuda[] = "cuda:emulated";
 
 // A new backend. `threads` counts where the backend has a choice. Null where the machine cannot.
 inline std::unique_ptr<Backend> TryMakeBackend(const std::string& name, int threads) {
   if (name == "reference") return CreateReferenceBackend();
+  if (name == kEmulatedCuda) {
+#ifdef HYDRANT_TEST_EMULATED_CUDA
+    return CreateEmulatedCudaBackend();
+#else
+    return nullptr;
+#endif
+  }
+  if (name == "cuda") {
+    auto backend = CreateCudaBackend();
+    return backend.ok() ? *std::move(backend) : nullptr;
+  }
   auto backend = CreateCpuBackend({.threads = threads, .isa = name.substr(name.find(':') + 1)});
   return backend.ok() ? *std::move(backend) : nullptr;
 }
@@ -36,8 +52,8 @@ inline std::unique_ptr<Backend> MakeBackend(const std::string& name, int threads
 inline const std::vector<std::string>& OptimisedBackendNames() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for (const char* name :
-         {"cpu:portable", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16", "cpu:amx"}) {
+    for (const char* name : {"cpu:portable", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16", "cpu:amx",
+                             "cuda", kEmulatedCuda}) {
       if (TryMakeBackend(name, 1) != nullptr) {
         names.push_back(name);
       } else {
@@ -53,6 +69,23 @@ inline std::vector<std::string> AllBackendNames() {
   std::vector<std::string> names = OptimisedBackendNames();
   names.insert(names.begin(), "reference");
   return names;
+}
+
+// What of a long list of cases a backend is taken through: the emulator, which is slow, through
+// every fourth.
+template <typename Case>
+std::vector<Case> CasesFor(const std::string& backend, const std::vector<Case>& all) {
+  if (backend != kEmulatedCuda) return all;
+  std::vector<Case> some;
+  for (size_t i = 0; i < all.size(); i += 4) some.push_back(all[i]);
+  return some;
+}
+
+// Attention with a bf16 cache rounds the softmax's weights, which may be scaled in any way before.
+// By how much outputs may differ, on average, where a backend scales them otherwise than the
+// reference does (by the whole power of two beside exp(largest)).
+inline double WeightRounding(const std::string& backend) {
+  return backend.starts_with("cuda") ? 0x1p-9 : 0.0;
 }
 
 // A suite that runs on every backend; MakeBackend(GetParam()) is the one under test.

@@ -15,7 +15,9 @@ namespace {
 class JudgedSequence {
  public:
   JudgedSequence(const std::string& backend, const KvShape& shape, const RowSource& source)
-      : driver_(MakeBackend(backend), shape, source), naive_(shape) {
+      : driver_(MakeBackend(backend), shape, source),
+        naive_(shape),
+        weight_rounding_(WeightRounding(backend)) {
     driver_.Add(kSeed);
   }
 
@@ -32,7 +34,7 @@ class JudgedSequence {
         }
       }
     }
-    ExpectCloseOutputs(out, expected, shape().dtype, 1e-4);
+    ExpectCloseOutputs(out, expected, shape().dtype, 1e-4, weight_rounding_);
     ForEachHead([&](int layer, int head) {
       for (const ScoredPosition& token : Scored(layer, head)) {
         const double score = Naive(layer, head, token.position).score;
@@ -142,6 +144,7 @@ class JudgedSequence {
 
   KvDriver driver_;
   NaiveSequence naive_;
+  const double weight_rounding_;
 };
 
 const std::vector<EvictionPolicy>& Policies() {
@@ -177,7 +180,7 @@ class EvictionOracleTest : public BackendTest {};
 
 TEST_P(EvictionOracleTest, AgreesOnEveryStepOfRandomTraces) {
   Random random(1);
-  for (const EvictionPolicy& policy : Policies()) {
+  for (const EvictionPolicy& policy : CasesFor(GetParam(), Policies())) {
     const int budget = policy.budget();
     for (const int prompt : {1, budget, budget + 1, 3 * budget / 2 + 5}) {
       SCOPED_TRACE(Describe(policy, prompt));
@@ -193,7 +196,7 @@ TEST_P(EvictionOracleTest, AgreesOnEveryStepOfRandomTraces) {
 // Windows that are shorter than the budget, longer than it, and one token long.
 TEST_P(EvictionOracleTest, AgreesWhereLayersHaveWindows) {
   Random random(2);
-  for (const EvictionPolicy& policy : Policies()) {
+  for (const EvictionPolicy& policy : CasesFor(GetParam(), Policies())) {
     for (const int prompt : {5, policy.budget() + 9}) {
       SCOPED_TRACE(Describe(policy, prompt));
       KvShape shape{2, 1, 16, 4, KvDType::kF32, {0, 1, 6, 30}};
@@ -209,7 +212,7 @@ TEST_P(EvictionOracleTest, AgreesInCoarseDTypes) {
   Random random(3);
   for (const KvDType dtype : kKvDTypes) {
     if (dtype == KvDType::kF32) continue;
-    for (const EvictionPolicy& policy : Policies()) {
+    for (const EvictionPolicy& policy : CasesFor(GetParam(), Policies())) {
       SCOPED_TRACE(std::string(KvDTypeName(dtype)) + ", " + Describe(policy, 45));
       KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
       JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
@@ -221,7 +224,7 @@ TEST_P(EvictionOracleTest, AgreesInCoarseDTypes) {
 
 TEST_P(EvictionOracleTest, AgreesWhereScoresAreEqual) {
   Random random(4);
-  for (const EvictionPolicy& policy : Policies()) {
+  for (const EvictionPolicy& policy : CasesFor(GetParam(), Policies())) {
     for (const bool keep_scores : {false, true}) {
       SCOPED_TRACE(Describe(policy, 40));
       KvShape shape{4, 2, 16, 2, KvDType::kF32, {0, 25}, -1, 0.0f};
@@ -235,7 +238,7 @@ TEST_P(EvictionOracleTest, AgreesWhereScoresAreEqual) {
 // Compaction between the chunks of a prompt.
 TEST_P(EvictionOracleTest, AgreesWhereEachChunkIsCompacted) {
   Random random(5);
-  for (const EvictionPolicy& policy : Policies()) {
+  for (const EvictionPolicy& policy : CasesFor(GetParam(), Policies())) {
     SCOPED_TRACE(Describe(policy, 100));
     KvShape shape{4, 2, 16, 2, KvDType::kF32, {0, 11}};
     JudgedSequence sequence(GetParam(), shape, RandomRows(shape));
