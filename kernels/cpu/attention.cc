@@ -179,7 +179,7 @@ void AttentionRunner::MeasureRecall(const Call& call, const BatchSequence& seque
   const int32_t group = shape.heads / shape.kv_heads;
   float* recall = audit.recall + int64_t{call.layer} * shape.heads + head * group + first;
   for (int32_t i = 0; i < args.count; ++i) {
-    recall[i] = RecallOf({args.largest[i], 1.0f / args.inverse_sum[i]}, {largest[i], sum[i]});
+    recall[i] = RecallOf({args.reference[i], 1.0f / args.inverse_sum[i]}, {largest[i], sum[i]});
   }
 }
 

@@ -63,41 +63,6 @@ HYDRANT_INLINE void PrefetchLines(const uint8_t* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
-// Unscaled scores of all slots into args.probabilities, past the last block up to a multiple of
-// kAmxSums blocks.
-static void AmxScores(const StripArgs& args, int64_t blocks) {
-  const int64_t padded = PadHeadDim(args.head_dim);
-  auto* queries = reinterpret_cast<uint16_t*>(args.query_scratch);
-  PrepareQueries<AmxBF16Kv>(args, padded, queries);
-  // The most pairs of channels that a register holds and that go evenly into a head.
-  const int64_t pairs = (args.head_dim + 1) / 2;
-  int64_t step = pairs < kAmxRows ? pairs : kAmxRows;
-  while (pairs % step != 0) --step;
-  AmxShapes shapes;
-  for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
-  shapes.Set(4, kAmxRows, step * 4);
-  shapes.Set(5, step, kAmxRowBytes);
-  shapes.Load();
-  for (int64_t b = 0; b < blocks; b += kAmxSums) {
-    const uint8_t* keys[kAmxSums];
-    for (int j = 0; j < kAmxSums; ++j) {
-      const int64_t block = b + j < blocks ? b + j : blocks - 1;
-      keys[j] = args.kv + args.blocks[block] * args.block_bytes;
-      if (args.count <= kPrefetchStripRows && block + kPrefetchBlocks < blocks) {
-        PrefetchLines(args.kv + args.blocks[block + kPrefetchBlocks] * args.block_bytes,
-                      pairs * kAmxRowBytes);
-      }
-    }
-    AmxZeroSums();
-    for (int64_t pair = 0; pair < pairs; pair += step) {
-      AmxMultiply(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
-      for (const uint8_t*& key : keys) key += step * kAmxRowBytes;
-    }
-    AmxStoreSums(args.probabilities + b * kSlots, args.stride);
-  }
-  _tile_release();
-}
-
 // 2^x to 3e-7 of itself, 0 at -inf. The polynomial has the least maximum of the relative error over
 // [0, 1].
 HYDRANT_INLINE F16 AmxExp2(F16 x) {
@@ -115,44 +80,117 @@ HYDRANT_INLINE F16 AmxExp2(F16 x) {
   return {{(PartF)_mm512_maskz_scalef_ps(kAll, (__m512)p.part[0], power)}};
 }
 
-// The softmax's terms of row r, from its unscaled scores in args.probabilities. `whole`: blocks that
-// the row sees whole.
+// A row's softmax while its scores come, kAmxSums blocks at a time: terms are counted from a score
+// of the row's own, the largest of the first blocks that it sees anything of. So they need not wait
+// for the largest of all, and are taken from scores that are still in the first cache.
+struct AmxRow {
+  float reference = -__builtin_inff();  // unscaled
+  F16 from = ZeroF();                   // -reference, in powers of 2; 0 while there is none
+  F16 limit = SetF(-__builtin_inff());  // a score above this moves the reference
+  F16 sum = ZeroF();                    // of the terms, by lane
+};
+// Terms up to 2^this are left to grow: far from what f32 holds, and hardly ever reached.
+inline constexpr float kAmxMostPowers = 40.0f;
+
+// Counts row r's terms of the first `slots`, and those to come, from the largest of `scores`.
+// `factor` makes powers of 2 of scores.
+static __attribute__((noinline)) void AmxMoveReference(const StripArgs& args, int r, F16 scores,
+                                                       int64_t slots, float factor, AmxRow& row) {
+  const float reference = ReduceMax(scores);
+  if (row.reference != -__builtin_inff()) {
+    const F16 by = AmxExp2(SetF((row.reference - reference) * factor));
+    row.sum = row.sum * by;
+    float* terms = args.probabilities + r * args.stride;
+    auto* narrow = static_cast<uint16_t*>(args.narrow) + r * args.stride;
+    for (int64_t s = 0; s < slots; s += kLanes) {
+      if (args.keep_probabilities) StoreF(terms + s, LoadF(terms + s) * by);
+      AmxBF16Kv::Store(narrow + s, LoadBF16(narrow + s) * by);
+    }
+  }
+  row.reference = reference;
+  row.from = SetF(-reference * factor);
+  row.limit = SetF(reference + kAmxMostPowers / factor);
+}
+
+// Row r's terms of `held` blocks from b on, from their unscaled scores. `whole`: it sees all of
+// kAmxSums blocks.
 template <bool kKeepProbabilities>
-HYDRANT_INLINE void AmxExponentials(StripArgs& args, int r, int64_t whole, int64_t blocks) {
-  float* row = args.probabilities + r * args.stride;
-  auto* narrow = static_cast<uint16_t*>(args.narrow) + r * args.stride;
-  F16 most = SetF(-__builtin_inff());
-  for (int64_t b = 0; b < whole; ++b) most = Max(LoadF(row + b * kSlots), most);
-  for (int64_t b = whole; b < blocks; ++b) {
-    const F16 score = Mask(args, r, b, LoadF(row + b * kSlots));
-    StoreF(row + b * kSlots, score);
-    most = Max(score, most);
+HYDRANT_INLINE void AmxTerms(const StripArgs& args, int r, int64_t b, int64_t held, bool whole,
+                             const float* scores, float factor, AmxRow& row) {
+  F16 score[kAmxSums];
+  HYDRANT_UNROLL for (int j = 0; j < kAmxSums; ++j) score[j] = LoadF(scores + j * kLanes);
+  if (!whole) {
+    for (int64_t j = 0; j < kAmxSums; ++j) {
+      score[j] = j < held ? Mask(args, r, b + j, score[j]) : SetF(-__builtin_inff());
+    }
   }
-  const float largest = ReduceMax(most);
-  args.largest[r] = largest * args.scale;
-  // exp(scale (score - largest)) by powers of 2.
+  const F16 most = Max(Max(score[0], score[1]), Max(score[2], score[3]));
+  static_assert(kAmxSums == 4);
+  if (Any(most > row.limit)) AmxMoveReference(args, r, most, b * kSlots, factor, row);
+  const F16 by = SetF(factor);
+  float* terms = args.probabilities + r * args.stride + b * kSlots;
+  auto* narrow = static_cast<uint16_t*>(args.narrow) + r * args.stride + b * kSlots;
+  HYDRANT_UNROLL for (int j = 0; j < kAmxSums; ++j) {
+    const F16 e = AmxExp2(Fma(score[j], by, row.from));
+    row.sum = row.sum + e;
+    if constexpr (kKeepProbabilities) StoreF(terms + j * kLanes, e);
+    AmxBF16Kv::Store(narrow + j * kLanes, e);
+  }
+}
+
+template <bool kKeepProbabilities>
+static void AmxAttendKeysOf(StripArgs& args) {
+  const int64_t blocks = (args.limit[args.count - 1] + kSlots - 1) / kSlots;
+  const int64_t whole = args.positions == nullptr ? args.limit[0] / kSlots : 0;
   const float factor = args.scale * 1.44269504088896341f;
-  const F16 by = SetF(factor), from = SetF(-largest * factor);
-  F16 sum = ZeroF();
-  for (int64_t b = 0; b < blocks; ++b) {
-    const F16 e = AmxExp2(Fma(LoadF(row + b * kSlots), by, from));
-    sum = sum + e;
-    if constexpr (kKeepProbabilities) StoreF(row + b * kSlots, e);
-    AmxBF16Kv::Store(narrow + b * kSlots, e);
+  const int64_t padded = PadHeadDim(args.head_dim);
+  auto* queries = reinterpret_cast<uint16_t*>(args.query_scratch);
+  PrepareQueries<AmxBF16Kv>(args, padded, queries);
+  // The most pairs of channels that a register holds and that go evenly into a head.
+  const int64_t pairs = (args.head_dim + 1) / 2;
+  int64_t step = pairs < kAmxRows ? pairs : kAmxRows;
+  while (pairs % step != 0) --step;
+  AmxShapes shapes;
+  for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  shapes.Set(4, kAmxRows, step * 4);
+  shapes.Set(5, step, kAmxRowBytes);
+  shapes.Load();
+  AmxRow rows[kAmxRows];
+  alignas(64) float scores[kAmxRows][kAmxSums * kLanes];
+  for (int64_t b = 0; b < blocks; b += kAmxSums) {
+    const int64_t held = blocks - b < kAmxSums ? blocks - b : kAmxSums;
+    const uint8_t* keys[kAmxSums];
+    for (int j = 0; j < kAmxSums; ++j) {
+      const int64_t block = j < held ? b + j : blocks - 1;
+      keys[j] = args.kv + args.blocks[block] * args.block_bytes;
+      if (args.count <= kPrefetchStripRows && block + kPrefetchBlocks < blocks) {
+        PrefetchLines(args.kv + args.blocks[block + kPrefetchBlocks] * args.block_bytes,
+                      pairs * kAmxRowBytes);
+      }
+    }
+    AmxZeroSums();
+    for (int64_t pair = 0; pair < pairs; pair += step) {
+      AmxMultiply(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
+      for (const uint8_t*& key : keys) key += step * kAmxRowBytes;
+    }
+    AmxStoreSums(scores[0], kAmxSums * kLanes);
+    for (int r = 0; r < args.count; ++r) {
+      AmxTerms<kKeepProbabilities>(args, r, b, held, b + kAmxSums <= whole, scores[r], factor,
+                                   rows[r]);
+    }
   }
-  args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
+  _tile_release();
+  for (int r = 0; r < args.count; ++r) {
+    args.reference[r] = rows[r].reference * args.scale;
+    args.inverse_sum[r] = 1.0f / ReduceAdd(rows[r].sum);
+  }
 }
 
 static void AmxAttendKeys(StripArgs& args) {
-  const int64_t blocks = (args.limit[args.count - 1] + kSlots - 1) / kSlots;
-  AmxScores(args, blocks);
-  const int64_t whole = args.positions == nullptr ? args.limit[0] / kSlots : 0;
-  for (int r = 0; r < args.count; ++r) {
-    if (args.keep_probabilities) {
-      AmxExponentials<true>(args, r, whole, blocks);
-    } else {
-      AmxExponentials<false>(args, r, whole, blocks);
-    }
+  if (args.keep_probabilities) {
+    AmxAttendKeysOf<true>(args);
+  } else {
+    AmxAttendKeysOf<false>(args);
   }
 }
 

@@ -175,8 +175,8 @@ HYDRANT_INLINE void Exponentials(StripArgs& args, int r, F16 largest) {
   };
   float* row = args.probabilities + r * args.stride;
   auto* narrow = static_cast<typename Kv::Operand*>(args.narrow) + r * args.stride;
-  args.largest[r] = ReduceMax(largest);
-  const F16 most = SetF(args.largest[r]);
+  args.reference[r] = ReduceMax(largest);
+  const F16 most = SetF(args.reference[r]);
   F16 sum = ZeroF();
   if (Kv::kNarrow && !args.keep_probabilities) {
     for (int64_t s = 0; s < slots; s += kLanes) {

@@ -71,8 +71,9 @@ struct StripArgs {
   float* probabilities;
   void* narrow;
   float* query_scratch;
-  // Set by AttendKeys: the largest scaled score, and one over the sum of the softmax's terms.
-  float largest[kMaxStripRows];
+  // Set by AttendKeys: the scaled score that the softmax's terms are counted from, and one over
+  // their sum.
+  float reference[kMaxStripRows];
   float inverse_sum[kMaxStripRows];
 };
 

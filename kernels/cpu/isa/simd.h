@@ -127,6 +127,7 @@ HYDRANT_BINARY(I16, ^)
     return r;                                             \
   }
 HYDRANT_COMPARE(F16, <)
+HYDRANT_COMPARE(F16, >)
 HYDRANT_COMPARE(F16, ==)
 HYDRANT_COMPARE(I16, <)
 HYDRANT_COMPARE(I16, >)
