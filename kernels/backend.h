@@ -180,7 +180,8 @@ class Backend {
                             Matrix table, Matrix qkv, int layer, KvStore& kv) = 0;
   // out[row] = attention of the row's heads over the slots its sequence holds in `layer`
   // ([rows, heads * head_dim]); with keep_scores, each slot's score grows by the probabilities it
-  // received, summed over the query heads of its KV head, rows in order. Exact two-pass softmax.
+  // received, summed over the query heads of its KV head, rows in order. The softmax is
+  // exact; what its terms are counted from is the backend's own business.
   // An audited sequence's recall is measured beside it: audit->recall of this layer is written.
   virtual void Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
                          KvStore& kv, Matrix out) = 0;

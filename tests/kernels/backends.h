@@ -85,7 +85,7 @@ std::vector<Case> CasesFor(const std::string& backend, const std::vector<Case>& 
 // By how much outputs may differ, on average, where a backend scales them otherwise than the
 // reference does (by the whole power of two beside exp(largest)).
 inline double WeightRounding(const std::string& backend) {
-  return backend.starts_with("cuda") ? 0x1p-9 : 0.0;
+  return backend.starts_with("cuda") || backend == "cpu:amx" ? 0x1p-9 : 0.0;
 }
 
 // A suite that runs on every backend; MakeBackend(GetParam()) is the one under test.

@@ -8,6 +8,7 @@
 #define HYDRANT_KERNELS_CPU_ISA_AMX_ATTENTION_H_
 
 #include "kernels/cpu/isa/attention.h"
+#include "kernels/cpu/isa/lanes.h"
 
 #if defined(__AMX_BF16__)
 
@@ -156,12 +157,11 @@ static void AmxAttendKeysOf(StripArgs& args) {
   shapes.Set(5, step, kAmxRowBytes);
   shapes.Load();
   AmxRow rows[kAmxRows];
-  alignas(64) float scores[kAmxRows][kAmxSums * kLanes];
-  for (int64_t b = 0; b < blocks; b += kAmxSums) {
-    const int64_t held = blocks - b < kAmxSums ? blocks - b : kAmxSums;
+  // Of kAmxSums blocks from b on.
+  const auto store_scores = [&](int64_t b, float* to) {
     const uint8_t* keys[kAmxSums];
     for (int j = 0; j < kAmxSums; ++j) {
-      const int64_t block = j < held ? b + j : blocks - 1;
+      const int64_t block = b + j < blocks ? b + j : blocks - 1;
       keys[j] = args.kv + args.blocks[block] * args.block_bytes;
       if (args.count <= kPrefetchStripRows && block + kPrefetchBlocks < blocks) {
         PrefetchLines(args.kv + args.blocks[block + kPrefetchBlocks] * args.block_bytes,
@@ -173,9 +173,17 @@ static void AmxAttendKeysOf(StripArgs& args) {
       AmxMultiply(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
       for (const uint8_t*& key : keys) key += step * kAmxRowBytes;
     }
-    AmxStoreSums(scores[0], kAmxSums * kLanes);
+    AmxStoreSums(to, kAmxSums * kLanes);
+  };
+  // One group ahead, so that tiles are multiplied while vectors make terms.
+  alignas(64) float scores[2][kAmxRows][kAmxSums * kLanes];
+  store_scores(0, scores[0][0]);
+  for (int64_t b = 0; b < blocks; b += kAmxSums) {
+    const int64_t now = b / kAmxSums % 2, next = b + kAmxSums;
+    if (next < blocks) store_scores(next, scores[1 - now][0]);
+    const int64_t held = blocks - b < kAmxSums ? blocks - b : kAmxSums;
     for (int r = 0; r < args.count; ++r) {
-      AmxTerms<kKeepProbabilities>(args, r, b, held, b + kAmxSums <= whole, scores[r], factor,
+      AmxTerms<kKeepProbabilities>(args, r, b, held, next <= whole, scores[now][r], factor,
                                    rows[r]);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/kv_readers.h"
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/quantize.h"
 #include "kernels/cpu/isa/simd.h"
 

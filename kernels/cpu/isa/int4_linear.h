@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/isa/int4_layout.h"
 #include "kernels/cpu/isa/int4_levels.h"
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/linear.h"
 #include "kernels/cpu/isa/quantize.h"
 

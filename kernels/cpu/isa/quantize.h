@@ -5,6 +5,7 @@
 #define HYDRANT_KERNELS_CPU_ISA_QUANTIZE_H_
 
 #include "kernels/cpu/isa/bf16_pairs.h"
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/simd.h"
 #include "kernels/quantization.h"
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/isa/grouped.h"
 #include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/quantize.h"
 #include "kernels/cpu/isa/simd.h"
 
@@ -40,16 +41,24 @@ static void StoreSlotF32(const SlotArgs& args) {
 static void StoreSlotBF16(const SlotArgs& args) {
   const int32_t place = args.place;
   const int32_t padded = (args.head_dim + 15) / 16 * 16;
-  uint16_t* k = reinterpret_cast<uint16_t*>(args.block) + place * 2;
+  uint8_t* k = args.block + place * 4;
   uint16_t* v =
       reinterpret_cast<uint16_t*>(args.block + args.at.values) + place / 2 * padded * 2 + place % 2;
   for (int32_t d = 0; d < args.head_dim; d += kLanes) {
     const int32_t count = args.head_dim - d < kLanes ? args.head_dim - d : kLanes;
     uint16_t lanes[kLanes];
     StoreBF16(lanes, LoadUpTo(args.key + d, count));
-    for (int32_t i = 0; i < count; ++i) k[(d + i) / 2 * 32 + i % 2] = lanes[i];
-    StoreBF16(lanes, LoadUpTo(args.value + d, count));
-    for (int32_t i = 0; i < count; ++i) v[(d + i) * 2] = lanes[i];
+    // What is missing in the last pair is 0.
+    for (int32_t i = 0; i < count; i += 2) {
+      __builtin_memcpy(k + (d + i) / 2 * 64, lanes + i, 2 * sizeof(uint16_t));
+    }
+    const F16 value = LoadUpTo(args.value + d, count);
+    if (count == kLanes) {
+      StoreEveryOtherBF16(v + d * 2, value);
+    } else {
+      StoreBF16(lanes, value);
+      for (int32_t i = 0; i < count; ++i) v[(d + i) * 2] = lanes[i];
+    }
   }
 }
 

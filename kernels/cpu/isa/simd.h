@@ -324,71 +324,15 @@ HYDRANT_INLINE void StoreBF16(uint16_t* to, F16 v) {
 #endif
 }
 
-// Exchanges each lane with the one whose index differs in bit kStride.
-template <int kStride>
-HYDRANT_INLINE F16 SwapLanes(F16 v) {
-  F16 r;
-  if constexpr (kStride < kPartLanes) {
-    PartI order;
-    HYDRANT_UNROLL for (int j = 0; j < kPartLanes; ++j) order[j] = j ^ kStride;
-    HYDRANT_EACH_PART r.part[i] = __builtin_shuffle(v.part[i], order);
-  } else {
-    HYDRANT_EACH_PART r.part[i] = v.part[i ^ (kStride / kPartLanes)];
-  }
-  return r;
-}
-
-// Reductions over the lanes, always in the same tree.
-HYDRANT_INLINE float ReduceAdd(F16 v) {
-  v = v + SwapLanes<8>(v);
-  v = v + SwapLanes<4>(v);
-  v = v + SwapLanes<2>(v);
-  v = v + SwapLanes<1>(v);
-  return v.part[0][0];
-}
-HYDRANT_INLINE float ReduceMin(F16 v) {
-  v = Min(v, SwapLanes<8>(v));
-  v = Min(v, SwapLanes<4>(v));
-  v = Min(v, SwapLanes<2>(v));
-  v = Min(v, SwapLanes<1>(v));
-  return v.part[0][0];
-}
-HYDRANT_INLINE float ReduceMax(F16 v) {
-  v = Max(v, SwapLanes<8>(v));
-  v = Max(v, SwapLanes<4>(v));
-  v = Max(v, SwapLanes<2>(v));
-  v = Max(v, SwapLanes<1>(v));
-  return v.part[0][0];
-}
-
-// e^x to about one unit in the last place; 0 below -87, at -inf too.
-HYDRANT_INLINE F16 Exp(F16 x) {
-  // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts (Cody and Waite). The polynomial is
-  // that of Cephes' expf.
+// Into to[0], to[2], ... to[30]; what lies between is not touched.
+HYDRANT_INLINE void StoreEveryOtherBF16(uint16_t* to, F16 v) {
 #if defined(__AVX512F__)
-  // What vanishes need not be a number until the end.
-  const F16 bounded = Min(SetF(88.0f), x);
+  const auto upper = (__m512i)ShiftRightLogical<16>(RoundBF16(v)).part[0];
+  _mm512_mask_storeu_epi16(to, 0x55555555, upper);
 #else
-  const I16 vanishes = x < SetF(-87.0f);
-  const F16 bounded = Select(vanishes, ZeroF(), Select(SetF(88.0f) < x, SetF(88.0f), x));
-#endif
-  const F16 n = RoundSmall(bounded * SetF(1.44269504088896341f));
-  F16 r = Fma(n, SetF(-0.693359375f), bounded);
-  r = Fma(n, SetF(2.12194440e-4f), r);
-  F16 p = SetF(1.9875691500e-4f);
-  p = Fma(p, r, SetF(1.3981999507e-3f));
-  p = Fma(p, r, SetF(8.3334519073e-3f));
-  p = Fma(p, r, SetF(4.1665795894e-2f));
-  p = Fma(p, r, SetF(1.6666665459e-1f));
-  p = Fma(p, r, SetF(5.0000001201e-1f));
-  p = Fma(p, r * r, r) + SetF(1.0f);
-#if defined(__AVX512F__)
-  const __mmask16 stays =
-      _mm512_cmp_ps_mask((__m512)x.part[0], _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-  return {{(PartF)_mm512_maskz_scalef_ps(stays, (__m512)p.part[0], (__m512)n.part[0])}};
-#else
-  const F16 power = AsF(ShiftLeft<23>(ToInt(n) + SetI(127)));
-  return Select(vanishes, ZeroF(), p * power);
+  uint16_t lanes[kLanes];
+  StoreBF16(lanes, v);
+  HYDRANT_UNROLL for (int i = 0; i < kLanes; ++i) to[2 * i] = lanes[i];
 #endif
 }
 

@@ -6,6 +6,7 @@
 #define HYDRANT_KERNELS_CPU_ISA_VICTIM_H_
 
 #include "kernels/cpu/isa/kernel_table.h"
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/simd.h"
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
