@@ -48,11 +48,12 @@ TEST(EngineQueueTest, IsBoundedByTokensToo) {
 
 TEST(EngineQueueTest, WhatWaitsTooLongIsRefusedAfterAll) {
   EngineOptions options = OneSeat();
-  options.queue.timeout = std::chrono::milliseconds(1);
+  // Long enough for the first request to begin on a busy machine.
+  options.queue.timeout = std::chrono::milliseconds(500);
   const auto engine = LoadEngine(options);
   const auto running = SubmitHeld(*engine, Request(RandomPrompt(20, 1), 50));
   const auto waiting = Submit(*engine, Request(RandomPrompt(20, 2), 50));
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(510));
   running->Release();
   waiting->Wait();
   ASSERT_TRUE(waiting->error);
