@@ -2,7 +2,7 @@
 # Installs what the tests need, builds with warnings as errors, and runs every test:
 #   1. all of it, with the server, against a real model over real sockets (preset ci)
 #   2. the tests of all parts once more under ASan and UBSan, and a soak of that server
-#   3. what shares state between threads under TSan, and a soak of that server
+#   3. what shares state between threads, under TSan
 #   4. the fuzzers of everything that parses foreign bytes, for a short while each
 set -euo pipefail
 
@@ -14,13 +14,6 @@ requirements=tests/e2e/requirements.txt
 step() {
   echo
   echo "==> $(date +%T) $*"
-}
-
-# Of the server of a sanitized preset. What is freed stays for a while, so memory tells nothing.
-soak() {
-  HYDRANT_BINARY="$PWD/build/$1/hydrant" HYDRANT_TEST_DATA="$PWD/tests/data" \
-    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:ignore_noninstrumented_modules=1" \
-    "$venv/bin/python" -B tests/e2e/soak.py --duration=100 --rss_allowance_mb=1000
 }
 
 step "packages"
@@ -55,18 +48,19 @@ cmake --build --preset asan
 
 step "its tests, and a soak of its server"
 ctest --preset asan --no-tests=error --parallel "$jobs" || failed=1
-soak asan || failed=1
+# What is freed stays for a while, so memory tells nothing.
+HYDRANT_BINARY="$PWD/build/asan/hydrant" HYDRANT_TEST_DATA="$PWD/tests/data" \
+  "$venv/bin/python" -B tests/e2e/soak.py --duration=100 --rss_allowance_mb=1000 || failed=1
 
 step "build of what shares state between threads, with TSan"
 cmake --preset tsan -D HYDRANT_SERVER=ON
 threaded=(thread_pool_test engine_test engine_queue_test grpc_server_test server_lifecycle_test
   response_buffer_test tenants_test watchdog_test log_test)
-cmake --build --preset tsan --target hydrant "${threaded[@]}"
+cmake --build --preset tsan --target "${threaded[@]}"
 
-step "its tests, and a soak of its server"
+step "its tests"
 ctest --preset tsan --no-tests=error \
   --tests-regex "^($(IFS='|' && echo "${threaded[*]}"))\$" || failed=1
-soak tsan || failed=1
 
 step "fuzzers"
 cmake --preset fuzz

@@ -11,6 +11,11 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+# Before anything is installed or built.
+for flag in "$@"; do
+  if [[ $flag == --help ]]; then exec python3 -B tests/bench/compare/compare.py --help; fi
+done
+
 deploy/install_packages.sh build
 model="$(deploy/fetch_model.sh)"
 binary="${HYDRANT_BINARY:-}"
