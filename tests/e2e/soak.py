@@ -91,13 +91,17 @@ def load(server, choices, seconds, clients, probes):
 
     complaints = ""
     processes = [start() for _ in range(clients)]
-    while time.monotonic() < end:
-        time.sleep(choices.uniform(1, 5))
-        assert server.process.poll() is None, f"the server ended:\n{server.log[-10000:]}"
-        victim = choices.randrange(clients)
-        complaints += processes[victim].kill()
-        processes[victim] = start()
-    return complaints + "".join(process.stop() for process in processes)
+    try:
+        while time.monotonic() < end:
+            time.sleep(choices.uniform(1, 5))
+            assert server.process.poll() is None, f"the server ended:\n{server.log[-10000:]}"
+            victim = choices.randrange(clients)
+            complaints += processes[victim].kill()
+            processes[victim] = start()
+        return complaints + "".join(process.stop() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()  # those that are left
 
 
 class Possessions:
