@@ -292,7 +292,8 @@ def test_a_tokens_name_is_its_tenant(tmp_path):
     tokens.write_text(token_line("alice", TOKEN) + token_line("alice", "her-new-token-of-32-characters")
                       + token_line("bob", "the-token-of-bob-of-32-characters"))  # fmt: skip
     with SecureServer(
-        f"--auth_tokens={tokens}", "--tenant_metadata_key=authorization", "--tenant_max_requests=1",
+        f"--auth_tokens={tokens}", "--tenant_metadata_key=authorization",
+        "--tenant_tokens_per_second=0.01", "--tenant_burst_tokens=1",
     ) as server:  # fmt: skip
         def caller(token):
             local = grpc.local_channel_credentials()
@@ -301,14 +302,11 @@ def test_a_tokens_name_is_its_tenant(tmp_path):
 
         alice, also_alice = caller(TOKEN), caller("her-new-token-of-32-characters")
         bob = caller("the-token-of-bob-of-32-characters")
-        running = alice.stream(text="Hi", stopping={"max_tokens": 100_000, "ignore_eos": True},
-                               eviction={"policy": "H2O", "budget_tokens": 64})  # fmt: skip
-        next(running)
+        assert alice.generate(**REQUEST).finished  # and has used her tokens
         error = refusal(also_alice.generate, **REQUEST)
         assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert "tenant_max_requests" in error.details()
-        assert bob.generate(**REQUEST).HasField("finished")
-        running.cancel()
+        assert "tenant_tokens_per_second" in error.details()
+        assert bob.generate(**REQUEST).finished
         eventually(lambda: "tenant=alice" in server.log, "the log names alice")
         assert "tenant=bob" in server.log
         for token in (TOKEN, "the-token-of-bob"):
