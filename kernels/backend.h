@@ -1,7 +1,7 @@
 // Backend: everything that is computed on the device, as coarse batched ops.
 //
 // kernels/reference/ is the plain scalar oracle; kernels/cpu/ (SIMD) and kernels/cuda/ must
-// match it in tests/kernels/backend_test.cc, one parametrised suite over all of them.
+// match it in tests/kernels/backend_*_test.cc, parametrised suites over all of them.
 //
 // Contract of every op:
 // - Batch-invariant: a row's result is bit-identical whatever other rows are in the batch, however
@@ -180,8 +180,8 @@ class Backend {
                             Matrix table, Matrix qkv, int layer, KvStore& kv) = 0;
   // out[row] = attention of the row's heads over the slots its sequence holds in `layer`
   // ([rows, heads * head_dim]); with keep_scores, each slot's score grows by the probabilities it
-  // received, summed over the query heads of its KV head, rows in order. The softmax is
-  // exact; what its terms are counted from is the backend's own business.
+  // received, summed over the query heads of its KV head, rows in order. What the
+  // softmax's terms are counted from is the backend's own business.
   // An audited sequence's recall is measured beside it: audit->recall of this layer is written.
   virtual void Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
                          KvStore& kv, Matrix out) = 0;

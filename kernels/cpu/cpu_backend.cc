@@ -12,6 +12,7 @@
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/topology.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels {
 namespace cpu {
@@ -89,6 +90,7 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::Pack(const MatrixSourc
 }
 
 absl::StatusOr<std::unique_ptr<KvStore>> CpuBackend::CreateKvStore(const KvGeometry& geometry) {
+  if (absl::Status status = CheckGeometry(geometry); !status.ok()) return status;
   return std::make_unique<CpuKvStore>(geometry);
 }
 
@@ -162,10 +164,7 @@ void CpuBackend::Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, boo
 void CpuBackend::ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
                              Matrix table) {
   const int64_t half = rope.rotary_dim / 2;
-  HYDRANT_CHECK(rope.rotary_dim >= 0 && rope.rotary_dim % 2 == 0);
-  HYDRANT_CHECK(static_cast<int64_t>(rope.inv_freq.size()) == half);
-  HYDRANT_CHECK(table.rows == static_cast<int64_t>(positions.size()));
-  HYDRANT_CHECK(table.cols == rope.rotary_dim);
+  CheckRope(rope, positions, table);
   // A sine costs as much as about ten elements of the other ops.
   ForRows(table.rows, 10 * table.cols, [&](int64_t row) {
     float* out = table.f32() + row * table.cols;

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "kernels/cpu/isa/int4_layout.h"
 #include "kernels/int4_source.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels::cpu {
 namespace {
@@ -53,14 +53,7 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> PackedWeights::Make(const MatrixSo
                                                                   WeightDType dtype,
                                                                   const KernelTable& kernels,
                                                                   ThreadPool& pool, Arena& arena) {
-  if (source.rows <= 0 || source.cols <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a matrix of ", source.rows, " x ", source.cols, " has no elements"));
-  }
-  if (dtype == WeightDType::kInt8 && source.cols > kMaxInt8Cols) {
-    return absl::InvalidArgumentError(absl::StrCat("int8 weights have at most ", kMaxInt8Cols,
-                                                   " columns, this matrix has ", source.cols));
-  }
+  if (absl::Status status = CheckMatrix(source, dtype); !status.ok()) return status;
   std::unique_ptr<PackedWeights> packed(
       new PackedWeights(source.rows, source.cols, dtype, kernels, arena));
   std::vector<Scratch> scratch(pool.size());

@@ -10,6 +10,7 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/store.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 namespace {
@@ -204,10 +205,7 @@ void CudaBackend::Linear(Matrix x, const PackedMatrix& packed, const Buffer* bia
 void CudaBackend::ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
                               Matrix table) {
   const int64_t half = rope.rotary_dim / 2;
-  HYDRANT_CHECK(rope.rotary_dim >= 0 && rope.rotary_dim % 2 == 0);
-  HYDRANT_CHECK(static_cast<int64_t>(rope.inv_freq.size()) == half);
-  HYDRANT_CHECK(table.rows == static_cast<int64_t>(positions.size()));
-  HYDRANT_CHECK(table.cols == rope.rotary_dim);
+  CheckRope(rope, positions, table);
   if (half == 0 || positions.empty()) return;
   const size_t freq_bytes = half * sizeof(float);
   const size_t bytes = freq_bytes + positions.size_bytes();

@@ -8,6 +8,7 @@
 #include "kernels/cuda/store.h"
 #include "kernels/group_range.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 namespace {
@@ -49,24 +50,6 @@ KvView LayoutOf(const KvGeometry& geometry) {
   return view;
 }
 
-absl::Status Validate(const KvGeometry& geometry) {
-  if (geometry.layers < 1 || geometry.kv_heads < 1 || geometry.num_blocks < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("KV cache of ", geometry.layers, " layers, ", geometry.kv_heads, " KV heads, ",
-                     geometry.num_blocks, " blocks: at least 1, 1 and 0"));
-  }
-  if (geometry.head_dim < 1 || geometry.head_dim > kMaxHeadDim) {
-    return absl::InvalidArgumentError(absl::StrCat("head size ", geometry.head_dim,
-                                                   ": the CUDA backend takes 1 to ", kMaxHeadDim));
-  }
-  if (!geometry.windows.empty() &&
-      geometry.windows.size() != static_cast<size_t>(geometry.layers)) {
-    return absl::InvalidArgumentError(absl::StrCat("KV cache of ", geometry.layers, " layers has ",
-                                                   geometry.windows.size(), " sliding windows"));
-  }
-  return absl::OkStatus();
-}
-
 Buffer Owned(void* data, size_t bytes) {
   return Buffer(data, bytes, [](void* memory) { cudaFree(memory); });
 }
@@ -81,7 +64,11 @@ size_t BlockBytes(const KvGeometry& geometry) {
 
 absl::StatusOr<std::unique_ptr<KvStore>> CudaKvStore::Create(const KvGeometry& geometry,
                                                              const Device& device) {
-  if (absl::Status status = Validate(geometry); !status.ok()) return status;
+  if (absl::Status status = CheckGeometry(geometry); !status.ok()) return status;
+  if (geometry.head_dim > kMaxHeadDim) {
+    return absl::InvalidArgumentError(absl::StrCat("head size ", geometry.head_dim,
+                                                   ": the CUDA backend takes 1 to ", kMaxHeadDim));
+  }
   std::unique_ptr<CudaKvStore> store(new CudaKvStore(geometry, device));
   if (!store->Allocate()) {
     return absl::ResourceExhaustedError(

@@ -11,22 +11,10 @@
 #include "kernels/cuda/linear.h"
 #include "kernels/int4_source.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 namespace {
-
-absl::Status Validate(const MatrixSource& source, WeightDType dtype) {
-  if (source.rows < 1 || source.cols < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "matrix of ", source.rows, " rows and ", source.cols, " columns: both must be at least 1"));
-  }
-  if (dtype == WeightDType::kInt8 && source.cols > kMaxInt8Cols) {
-    return absl::InvalidArgumentError(absl::StrCat("matrix of ", source.cols,
-                                                   " columns: int8 weights have at most ",
-                                                   kMaxInt8Cols, " columns"));
-  }
-  return absl::OkStatus();
-}
 
 // Rows of a matrix, on their way into the tiles of 16 of them (or, of f32, as they are).
 class Packer {
@@ -115,7 +103,7 @@ class Packer {
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CudaMatrix::Make(const MatrixSource& source,
                                                                WeightDType dtype,
                                                                const Device& device) {
-  if (absl::Status status = Validate(source, dtype); !status.ok()) return status;
+  if (absl::Status status = CheckMatrix(source, dtype); !status.ok()) return status;
   std::unique_ptr<CudaMatrix> matrix(new CudaMatrix(source.rows, source.cols, dtype));
   Packer packer(source, dtype);
   const int64_t stripes = packer.stripes();

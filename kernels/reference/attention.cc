@@ -7,6 +7,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels {
 namespace {
@@ -47,10 +48,7 @@ void CheckBatch(const Batch& batch, const AttentionShape& shape, const Matrix& q
 void ReferenceBackend::ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
                                    Matrix table) {
   const int64_t half = rope.rotary_dim / 2;
-  HYDRANT_CHECK(rope.rotary_dim >= 0 && rope.rotary_dim % 2 == 0);
-  HYDRANT_CHECK(static_cast<int64_t>(rope.inv_freq.size()) == half);
-  HYDRANT_CHECK(table.rows == static_cast<int64_t>(positions.size()));
-  HYDRANT_CHECK(table.cols == rope.rotary_dim);
+  CheckRope(rope, positions, table);
   for (int64_t row = 0; row < table.rows; ++row) {
     float* out = table.f32() + row * table.cols;
     for (int64_t i = 0; i < half; ++i) {

@@ -9,6 +9,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/quantization.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels {
 namespace {
@@ -30,27 +31,6 @@ size_t SlotBytes(const KvGeometry& geometry) {
   return 2 * (RowBytes(geometry) + ScaleBytes(geometry)) + sizeof(float) + sizeof(int32_t);
 }
 
-absl::Status Validate(const KvGeometry& geometry) {
-  if (geometry.layers < 1 || geometry.kv_heads < 1 || geometry.head_dim < 1 ||
-      geometry.num_blocks < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("KV cache of ", geometry.layers, " layers, ", geometry.kv_heads,
-                     " KV heads, head size ", geometry.head_dim, ", ", geometry.num_blocks,
-                     " blocks: layers, heads and head size must be at least 1, blocks at least 0"));
-  }
-  if (!geometry.windows.empty() && geometry.windows.size() != size_t(geometry.layers)) {
-    return absl::InvalidArgumentError(absl::StrCat("KV cache of ", geometry.layers, " layers has ",
-                                                   geometry.windows.size(), " sliding windows"));
-  }
-  for (const int32_t window : geometry.windows) {
-    if (window < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sliding window of ", window, " tokens: must be at least 0"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 size_t ReferenceBlockBytes(const KvGeometry& geometry) {
@@ -58,7 +38,7 @@ size_t ReferenceBlockBytes(const KvGeometry& geometry) {
 }
 
 absl::StatusOr<std::unique_ptr<KvStore>> ReferenceKvStore::Create(const KvGeometry& geometry) {
-  if (absl::Status status = Validate(geometry); !status.ok()) return status;
+  if (absl::Status status = CheckGeometry(geometry); !status.ok()) return status;
   const double bytes = 1.0 * geometry.layers * geometry.kv_heads * geometry.num_blocks *
                        kBlockSlots * static_cast<double>(SlotBytes(geometry));
   const absl::Status too_large = absl::ResourceExhaustedError(

@@ -5,13 +5,13 @@
 #include <numeric>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
 #include "kernels/check.h"
 #include "kernels/float16.h"
 #include "kernels/int4_source.h"
 #include "kernels/quantization.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/shapes.h"
 
 namespace hydrant::kernels {
 namespace {
@@ -70,14 +70,7 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> ReferenceBackend::Pack(const Matri
                                                                      WeightDType dtype) {
   const int64_t rows = source.rows;
   const int64_t cols = source.cols;
-  if (rows < 1 || cols < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("matrix of ", rows, " rows and ", cols, " columns: both must be at least 1"));
-  }
-  if (dtype == WeightDType::kInt8 && cols > kMaxInt8Cols) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "matrix of ", cols, " columns: int8 weights have at most ", kMaxInt8Cols, " columns"));
-  }
+  if (absl::Status status = CheckMatrix(source, dtype); !status.ok()) return status;
   auto matrix = std::make_unique<ReferenceMatrix>(rows, cols, dtype);
   if (dtype == WeightDType::kInt8) {
     matrix->quantised.resize(rows * cols);

@@ -211,6 +211,29 @@ TEST_P(AttentionMatchTest, MatchesTheReferenceOverLongSequences) {
   }
 }
 
+// The largest score comes late, by steps of 27 and of 1.5: what came before is negligible after the
+// first and is not after the second.
+TEST_P(AttentionMatchTest, MatchesTheReferenceWhereScoresGrow) {
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kBF16, KvDType::kInt8}) {
+    KvShape shape{3, 1, 64, 1, dtype, {}, -1, 0.0f};
+    const RowSource random = RandomRows(shape);
+    const RowSource growing = [random, queries = 3 * 64](uint64_t seed, int layer, int32_t position,
+                                                         float* row) {
+      random(seed, layer, position, row);
+      for (int c = 0; c < queries; ++c) row[c] = c % 64 == 0 ? 8.0f : row[c] / 10;
+      row[queries] = position < 64 ? 0.0f : position < 150 ? 27.0f : 28.5f;
+    };
+    KvDriver reference(CreateReferenceBackend(), shape, growing);
+    KvDriver driver(MakeBackend(GetParam()), shape, growing);
+    for (KvDriver* d : {&reference, &driver}) d->Add(9);
+    for (const int rows : {170, 1, 40}) {
+      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, 1e-5,
+                         WeightRounding(GetParam()));
+    }
+    ExpectCloseSlots(driver.Held(0), reference.Held(0), 1e-5);
+  }
+}
+
 // Logits of thousands: the largest is subtracted before the exponential.
 TEST_P(BackendAttentionTest, SurvivesLargeLogits) {
   const KvShape shape{4, 2, 32};

@@ -83,7 +83,8 @@ std::vector<Case> CasesFor(const std::string& backend, const std::vector<Case>& 
 
 // Attention with a bf16 cache rounds the softmax's weights, which may be scaled in any way before.
 // By how much outputs may differ, on average, where a backend scales them otherwise than the
-// reference does (by the whole power of two beside exp(largest)).
+// reference does (by 1 / exp(largest)): CUDA by whole powers of two, AMX by another score than the
+// largest.
 inline double WeightRounding(const std::string& backend) {
   return backend.starts_with("cuda") || backend == "cpu:amx" ? 0x1p-9 : 0.0;
 }

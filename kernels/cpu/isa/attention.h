@@ -7,6 +7,7 @@
 #ifndef HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
 #define HYDRANT_KERNELS_CPU_ISA_ATTENTION_H_
 
+#include "kernels/cpu/isa/exp.h"
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/kv_readers.h"
 #include "kernels/cpu/isa/lanes.h"

@@ -7,6 +7,7 @@
 #define HYDRANT_KERNELS_CPU_ISA_RECALL_H_
 
 #include "kernels/cpu/isa/attention.h"
+#include "kernels/cpu/isa/exp.h"
 #include "kernels/cpu/isa/lanes.h"
 
 namespace hydrant::kernels::cpu::HYDRANT_ISA {

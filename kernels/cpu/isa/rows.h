@@ -4,6 +4,7 @@
 #ifndef HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 #define HYDRANT_KERNELS_CPU_ISA_ROWS_H_
 
+#include "kernels/cpu/isa/exp.h"
 #include "kernels/cpu/isa/grouped.h"
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/lanes.h"
