@@ -14,12 +14,36 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 // Fewer rows than this leave most of a tile register empty: vectors are faster.
 inline constexpr int64_t kAmxMinRows = 6;
-static_assert(kTileVectors == 3, "registers 0-2 hold sums, 3 activations, 4-6 weights");
+static_assert(kTileVectors == 3, "registers 0-2 hold sums, 3 activations, 4 weights");
+
+// What becomes of sums[rows][kTileRows], the first of them y[row][column].
+HYDRANT_INLINE void FinishTile(const LinearArgs& args, int64_t row, int64_t rows, int64_t column,
+                               const int32_t* sums) {
+  const bool whole = args.rows - column >= kTileRows;
+  for (int64_t m = 0; m < rows; ++m, sums += kTileRows) {
+    if (!whole || args.bias != nullptr) {
+      HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) {
+        FinishInt8(args, row + m, column + n * kLanes, LoadI(sums + n * kLanes));
+      }
+      continue;
+    }
+    // The same without the questions that FinishInt8 asks for each vector.
+    float* y = args.y + (row + m) * args.y_stride + column;
+    const F16 x_scale = SetF(args.x_scale[row + m]);
+    const I16 flip = SetI(kInt8Flip * args.x_sum[row + m]);
+    HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) {
+      const F16 w_scale = LoadF(args.w_scale + column + n * kLanes);
+      F16 v = (ToFloat(LoadI(sums + n * kLanes) - flip) * x_scale) * w_scale;
+      if (args.accumulate) v = LoadF(y + n * kLanes) + v;
+      StoreF(y + n * kLanes, v);
+    }
+  }
+}
 
 static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile_end,
                         int64_t row_begin, int64_t row_end) {
   AmxShapes shapes;
-  for (int i = 0; i < 7; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  for (int i = 0; i < 5; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
   shapes.Load();
   alignas(64) int32_t sums[kAmxRows][kTileRows];
   constexpr int kWeightStride = kTileRows * 4;  // bytes from four columns to the next four
@@ -34,21 +58,17 @@ static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile
         _tile_loadd(3, x + k, args.x_stride);
         _tile_loadd(4, w, kWeightStride);
         _tile_dpbsud(0, 3, 4);
-        _tile_loadd(5, w + 64, kWeightStride);
-        _tile_dpbsud(1, 3, 5);
-        _tile_loadd(6, w + 128, kWeightStride);
-        _tile_dpbsud(2, 3, 6);
+        _tile_loadd(4, w + 64, kWeightStride);
+        _tile_dpbsud(1, 3, 4);
+        _tile_loadd(4, w + 128, kWeightStride);
+        _tile_dpbsud(2, 3, 4);
         w += kAmxRows * kWeightStride;
       }
       _tile_stored(0, sums[0], sizeof(sums[0]));
       _tile_stored(1, sums[0] + kLanes, sizeof(sums[0]));
       _tile_stored(2, sums[0] + 2 * kLanes, sizeof(sums[0]));
       const int64_t rows = row_end - row < kAmxRows ? row_end - row : kAmxRows;
-      for (int64_t m = 0; m < rows; ++m) {
-        for (int n = 0; n < kTileVectors; ++n) {
-          FinishInt8(args, row + m, t * kTileRows + n * kLanes, LoadI(sums[m] + n * kLanes));
-        }
-      }
+      FinishTile(args, row, rows, t * kTileRows, sums[0]);
     }
   }
   _tile_release();
