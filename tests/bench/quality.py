@@ -136,6 +136,10 @@ def studies(arguments):
             )
             for dtype in arguments.kv_cache_dtypes
         ],
+        "weights": [
+            ({"weight_dtype": dtype, "kv_cache_dtype": "f32"}, perplexity, [FULL])
+            for dtype in ("f32", "bf16", "int8", "int4")
+        ],
         "passkey": [
             (
                 default,
@@ -184,7 +188,7 @@ def main():
     parser.add_argument("--model", default="")
     parser.add_argument(
         "--studies", nargs="*",
-        default=["policies", "budgets", "splits", "sinks", "dtypes", "passkey"],
+        default=["policies", "budgets", "splits", "sinks", "dtypes", "weights", "passkey"],
     )
     parser.add_argument("--prompt_tokens", type=int, default=1024)
     parser.add_argument("--answer_tokens", type=int, default=192)

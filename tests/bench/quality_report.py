@@ -181,6 +181,28 @@ def dtypes(lines):
     )
 
 
+def weights(lines):
+    by_dtype = {}
+    for line in lines:
+        by_dtype.setdefault(line["weight_dtype"], []).append(line)
+    runs = {dtype: Runs(of_dtype) for dtype, of_dtype in by_dtype.items()}
+    exact = runs["f32"].by_name["FULL"]
+    rows = [
+        [
+            dtype,
+            f"{run.perplexity('FULL'):.3f}",
+            "" if dtype == "f32" else loss_cell(run.loss("FULL", exact), 2),
+        ]
+        for dtype, run in runs.items()
+    ]
+    passages = describe(lines).partition(";")[0]
+    return (
+        "## Weights\n\nThe file's own numbers are read exactly; what is lost is lost in packing them "
+        f"and in rounding activations. {passages}; f32 KV, the full cache.\n\n"
+        + table(["weights", "perplexity", "loss"], rows)
+    )
+
+
 def passkey(lines):
     runs = {}
     for line in lines:
@@ -212,6 +234,7 @@ SECTIONS = {
     "splits": splits,
     "sinks": sinks,
     "dtypes": dtypes,
+    "weights": weights,
     "passkey": passkey,
 }
 
