@@ -46,25 +46,33 @@ step "build with ASan and UBSan (preset asan)"
 cmake --preset asan -D HYDRANT_SERVER=ON
 cmake --build --preset asan
 
-step "its tests, and a soak of its server"
+step "its tests"
 ctest --preset asan --no-tests=error --parallel "$jobs" || failed=1
+
+step "a soak of its server for five minutes, beside the next builds"
 # What is freed stays for a while, so memory tells nothing.
 HYDRANT_BINARY="$PWD/build/asan/hydrant" HYDRANT_TEST_DATA="$PWD/tests/data" \
-  "$venv/bin/python" -B tests/e2e/soak.py --duration=100 --rss_allowance_mb=1000 || failed=1
+  "$venv/bin/python" -B tests/e2e/soak.py --duration=300 --rss_allowance_mb=1000 \
+  > build/soak.log 2>&1 &
+soak=$!
 
 step "build of what shares state between threads, with TSan"
 cmake --preset tsan -D HYDRANT_SERVER=ON
 threaded=(thread_pool_test engine_test engine_queue_test grpc_server_test server_lifecycle_test
   response_buffer_test tenants_test watchdog_test log_test)
 cmake --build --preset tsan --target "${threaded[@]}"
+cmake --preset fuzz
+cmake --build --preset fuzz
 
-step "its tests"
+step "the soak's end"
+wait "$soak" || failed=1
+cat build/soak.log
+
+step "tests with TSan"
 ctest --preset tsan --no-tests=error \
   --tests-regex "^($(IFS='|' && echo "${threaded[*]}"))\$" || failed=1
 
 step "fuzzers"
-cmake --preset fuzz
-cmake --build --preset fuzz
 ctest --preset fuzz --no-tests=error --parallel "$jobs" || failed=1
 
 [[ -z $failed ]]

@@ -14,10 +14,11 @@ namespace {
 constexpr int64_t kRowGroup = 32;
 // Preparing fewer rows than this takes less time than waking the team.
 constexpr int64_t kSerialRows = 4;
-// A claim is at least this many bytes of weights times rows, and claims are at least a few for each
-// thread, so that the last one does not keep the others waiting.
-constexpr int64_t kClaimBytes = 32 * 1024;
+// Claims are at least a few for each thread, so that the last one does not keep the others waiting.
 constexpr int64_t kClaimsPerThread = 8;
+// Up to this many rows weights come from memory as fast as they can, and a claim is as many
+// neighbouring tiles as may be: memory is read ahead within them.
+constexpr int64_t kStreamedRows = 32;
 constexpr int64_t kMinClaimRows = 96;
 
 }  // namespace
@@ -99,8 +100,7 @@ void LinearRunner::Run(Matrix x, const PackedWeights& w, const float* bias, bool
     chunk = RoundUp((chunk + 1) / 2, kRowGroup);
   }
   const int64_t chunks = (x.rows + chunk - 1) / chunk;
-  int64_t group = std::max<int64_t>(1, kClaimBytes / (w.tile_bytes() * chunk));
-  group = std::min(group, std::max<int64_t>(1, tiles * chunks / wanted));
+  const int64_t group = x.rows <= kStreamedRows ? std::max<int64_t>(1, tiles / wanted) : 1;
   const int64_t groups = (tiles + group - 1) / group;
   pool_.ForEach(groups * chunks, 1, [&](int64_t claim, int) {
     const int64_t tile = claim / chunks * group;

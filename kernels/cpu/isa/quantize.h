@@ -14,8 +14,8 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 // (a, b) = (a + b, a - b) for lanes that differ in bit kStride.
 template <int kStride>
 HYDRANT_INLINE F16 Butterfly(F16 v) {
-  const I16 sign = Select((LaneIndex() & SetI(kStride)) > ZeroI(), SetI(INT32_MIN), ZeroI());
-  return SwapLanes<kStride>(v) + AsF(AsI(v) ^ sign);
+  const F16 sign = Select((LaneIndex() & SetI(kStride)) > ZeroI(), SetF(-1.0f), SetF(1.0f));
+  return Fma(v, sign, SwapLanes<kStride>(v));  // the product is exact, fused or not
 }
 
 HYDRANT_INLINE F16 RotateLanes(F16 v, int32_t block) {
@@ -71,10 +71,8 @@ HYDRANT_INLINE void RotateHead(const Args& args, const float* x, float* out) {
 }
 
 HYDRANT_INLINE I16 QuantizeLanes(F16 v, F16 inverse) {
-  const F16 rounded = RoundSmall(v * inverse);
-  // Written so that NaN, which compares false, ends inside the range too.
-  const F16 low = Select(SetF(-127.0f) < rounded, rounded, SetF(-127.0f));
-  return ToInt(Select(low < SetF(127.0f), low, SetF(127.0f)));
+  // In this order, NaN ends inside the range, too.
+  return ToInt(Min(Max(RoundSmall(v * inverse), SetF(-127.0f)), SetF(127.0f)));
 }
 
 HYDRANT_INLINE float AbsMax(const float* x, int64_t cols) {

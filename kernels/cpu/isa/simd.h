@@ -143,10 +143,22 @@ HYDRANT_INLINE I16 Select(I16 mask, I16 yes, I16 no) {
   HYDRANT_EACH_PART r.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
   return r;
 }
-// a where a > b, else b.
-HYDRANT_INLINE F16 Max(F16 a, F16 b) { return Select(b < a, a, b); }
+// a where a > b, else b; so b for NaN, as the instructions have it.
+HYDRANT_INLINE F16 Max(F16 a, F16 b) {
+#if defined(__AVX512F__)
+  return {{_mm512_maskz_max_ps(static_cast<__mmask16>(-1), a.part[0], b.part[0])}};
+#else
+  return Select(b < a, a, b);
+#endif
+}
 // a where a < b, else b.
-HYDRANT_INLINE F16 Min(F16 a, F16 b) { return Select(a < b, a, b); }
+HYDRANT_INLINE F16 Min(F16 a, F16 b) {
+#if defined(__AVX512F__)
+  return {{_mm512_maskz_min_ps(static_cast<__mmask16>(-1), a.part[0], b.part[0])}};
+#else
+  return Select(a < b, a, b);
+#endif
+}
 
 // Whether any lane of a comparison's result is set.
 HYDRANT_INLINE bool Any(I16 mask) {
