@@ -16,9 +16,9 @@ constexpr int64_t kRowGroup = 32;
 constexpr int64_t kSerialRows = 4;
 // Claims are at least a few for each thread, so that the last one does not keep the others waiting.
 constexpr int64_t kClaimsPerThread = 8;
-// Up to this many rows weights come from memory as fast as they can, and a claim is as many
-// neighbouring tiles as may be: memory is read ahead within them.
-constexpr int64_t kStreamedRows = 32;
+// Up to this many rows memory bounds the work, and a claim is as many neighbouring tiles as may be:
+// memory is read ahead within them.
+constexpr int64_t kStreamedRows = 128;
 constexpr int64_t kMinClaimRows = 96;
 
 }  // namespace

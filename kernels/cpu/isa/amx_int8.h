@@ -14,6 +14,10 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 // Fewer rows than this leave most of a tile register empty: vectors are faster.
 inline constexpr int64_t kAmxMinRows = 6;
+// With up to this many strips of rows, the next tile of weights is asked for beforehand.
+inline constexpr int64_t kAmxAheadStrips = 8;
+// Five of eight: where two threads share a core, a register can be loaded anew before its last use
+// is over only while few of them are held.
 static_assert(kTileVectors == 3, "registers 0-2 hold sums, 3 activations, 4 weights");
 
 // What becomes of sums[rows][kTileRows], the first of them y[row][column].
@@ -47,7 +51,13 @@ static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile
   shapes.Load();
   alignas(64) int32_t sums[kAmxRows][kTileRows];
   constexpr int kWeightStride = kTileRows * 4;  // bytes from four columns to the next four
+  constexpr int64_t kStepBytes = kAmxRows * kWeightStride;
+  // While a tile meets its strips, the next one comes to the second cache, a share with each.
+  const int64_t strips = (row_end - row_begin + kAmxRows - 1) / kAmxRows;
+  const int64_t share =
+      strips <= kAmxAheadStrips ? (kStepBytes / 64 + strips - 1) / strips * 64 : 0;
   for (int64_t t = tile_begin; t < tile_end; ++t) {
+    const uint8_t* next = args.weights + (t + 1) * args.tile_bytes;
     for (int64_t row = row_begin; row < row_end; row += kAmxRows) {
       const uint8_t* x = args.x + row * args.x_stride;
       const uint8_t* w = args.weights + t * args.tile_bytes;
@@ -62,7 +72,11 @@ static void RunTilesAmx(const LinearArgs& args, int64_t tile_begin, int64_t tile
         _tile_dpbsud(1, 3, 4);
         _tile_loadd(4, w + 128, kWeightStride);
         _tile_dpbsud(2, 3, 4);
-        w += kAmxRows * kWeightStride;
+        w += kStepBytes;
+        if (t + 1 < tile_end) {
+          for (int64_t at = 0; at < share; at += 64) __builtin_prefetch(next + at, 0, 2);
+          next += share;
+        }
       }
       _tile_stored(0, sums[0], sizeof(sums[0]));
       _tile_stored(1, sums[0] + kLanes, sizeof(sums[0]));
