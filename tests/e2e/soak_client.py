@@ -319,7 +319,10 @@ def main():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        # Only the main thread handles signals, and one that comes just before it waits does not end
+        # the wait.
+        while thread.is_alive():
+            thread.join(1)
     sys.exit(0 if results == [True] * THREADS else 1)
 
 
