@@ -60,6 +60,13 @@ class Runs:
         return tuple(statistics.fmean(recall[key] for recall in found) for key in ("mean", "p5"))
 
 
+def runs_by(key, lines):
+    by_value = {}
+    for line in lines:
+        by_value.setdefault(line[key], []).append(line)
+    return {value: Runs(of_value) for value, of_value in by_value.items()}
+
+
 def relative_loss(differences):
     factor = math.exp(statistics.fmean(differences))
     error = 0
@@ -84,12 +91,14 @@ def table(header, rows):
 def describe(lines):
     """One sentence on what a study measured."""
     passages = {(line["text"], line["passage"]) for line in lines}
-    kv_dtypes = {line["kv_cache_dtype"] for line in lines}
-    kv = f", {kv_dtypes.pop()} KV" if len(kv_dtypes) == 1 else ""
+    precision = []
+    for key, kind in (("weight_dtype", "weights"), ("kv_cache_dtype", "KV")):
+        dtypes = {line[key] for line in lines}
+        precision += [f"{dtype} {kind}" for dtype in dtypes if len(dtypes) == 1]
     return (
         f"{len(passages)} passages of {len({text for text, _ in passages})} texts, "
         f"{lines[0]['prompt_tokens']:,} + {lines[0]['tokens']} tokens each; "
-        f"{lines[0]['weight_dtype']} weights{kv}"
+        f"{', '.join(precision)}"
     )
 
 
@@ -162,10 +171,7 @@ def sinks(lines):
 
 
 def dtypes(lines):
-    by_dtype = {}
-    for line in lines:
-        by_dtype.setdefault(line["kv_cache_dtype"], []).append(line)
-    runs = {dtype: Runs(of_dtype) for dtype, of_dtype in by_dtype.items()}
+    runs = runs_by("kv_cache_dtype", lines)
     rows = []
     for dtype, run in runs.items():
         row = [dtype]
@@ -182,10 +188,7 @@ def dtypes(lines):
 
 
 def weights(lines):
-    by_dtype = {}
-    for line in lines:
-        by_dtype.setdefault(line["weight_dtype"], []).append(line)
-    runs = {dtype: Runs(of_dtype) for dtype, of_dtype in by_dtype.items()}
+    runs = runs_by("weight_dtype", lines)
     exact = runs["f32"].by_name["FULL"]
     rows = [
         [
@@ -195,10 +198,9 @@ def weights(lines):
         ]
         for dtype, run in runs.items()
     ]
-    passages = describe(lines).partition(";")[0]
     return (
         "## Weights\n\nThe file's own numbers are read exactly; what is lost is lost in packing them "
-        f"and in rounding activations. {passages}; f32 KV, the full cache.\n\n"
+        f"and in rounding activations. {describe(lines)}, the full cache.\n\n"
         + table(["weights", "perplexity", "loss"], rows)
     )
 

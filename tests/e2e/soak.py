@@ -4,7 +4,8 @@
 
 with the environment of the other tests (HYDRANT_BINARY, HYDRANT_E2E_MODEL, HYDRANT_TEST_DATA). What
 is asked, and who is killed, is a function of the seed; when it happens is the machine's. After a
-third of the time the load stops, and what the idle server then has is what it must have at the end.
+third of the time the load stops, and what memory the idle server then has is what it must have at
+the end; its threads and descriptors, what it had before the load.
 """
 
 import argparse
@@ -181,7 +182,7 @@ def soak(duration, seed, clients, rss_allowance_mb=16):
         phase(duration * 2 / 3)
         after = Possessions(server)
         print(f"after:         {after}", flush=True)
-        assert after.own_threads == before.own_threads
+        assert after.own_threads == before.own_threads, f"{before}, then {after}"
         assert after.threads <= before.threads + LIBRARIES_THREADS, f"{before}, then {after}"
         assert after.rss_mb <= warm.rss_mb + rss_allowance_mb, f"it grew: {warm}, then {after}"
         received, counts = check_accounts(server)

@@ -110,11 +110,11 @@ struct BF16Step {
   }
 };
 
-HYDRANT_INLINE void FinishInt8(const LinearArgs& args, int64_t row, int64_t column, I16 sum) {
+// The numbers that int32 sums stand for.
+HYDRANT_INLINE F16 ScaleInt8(const LinearArgs& args, int64_t row, int64_t column, I16 sum) {
   if constexpr (kInt8Flip != 0) sum = sum - SetI(128 * args.x_sum[row]);
   // w_scale is padded to whole tiles.
-  Finish(args, row, column,
-         (ToFloat(sum) * SetF(args.x_scale[row])) * LoadF(args.w_scale + column));
+  return (ToFloat(sum) * SetF(args.x_scale[row])) * LoadF(args.w_scale + column);
 }
 
 struct Int8Step {
@@ -141,7 +141,8 @@ struct Int8Step {
     }
     HYDRANT_UNROLL for (int m = 0; m < kRows; ++m) {
       HYDRANT_UNROLL for (int n = 0; n < kTileVectors; ++n) {
-        FinishInt8(args, row + m, column + n * kLanes, sum[m][n]);
+        const int64_t at = column + n * kLanes;
+        Finish(args, row + m, at, ScaleInt8(args, row + m, at, sum[m][n]));
       }
     }
   }

@@ -62,12 +62,13 @@ class Results:
         lines = [
             "All of them; the ratio is the median of the pairs':",
             "",
-            "| workload | peer | unit | Hydrant | peer | ratio | of each pair | | on |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "| workload | peer | unit | Hydrant | peer | ratio | of each pair | | on | commit |",
+            "|---|---|---|---|---|---|---|---|---|---|",
         ]
         for name, peer, entry in entries:
             if not entry.get("theirs"):
-                lines.append(f"| {name} | {peer} | | | | | | {entry['failure']} | {entry['date']} |")
+                failure = f"| {name} | {peer} | | | | | | {entry['failure']} | {entry['date']} | |"
+                lines.append(failure)
                 continue
             pairs = ", ".join(f"{ours / theirs:.2f}" for ours, theirs in _pairs(entry))
             notes = "; ".join(
@@ -78,7 +79,7 @@ class Results:
             lines.append(
                 f"| {name} | {peer} | {entry['unit']} | {statistics.median(entry['ours']):.1f}"
                 f" | {statistics.median(entry['theirs']):.1f} | {_ratio(entry):.2f} | {pairs}"
-                f" | {notes} | {entry['date']} |"
+                f" | {notes} | {entry['date']} | {entry['commit'].removeprefix('commit ')} |"
             )
         return "\n".join(lines)
 
@@ -95,12 +96,12 @@ def _versions(entries):
     versions = {}
     for _, peer, entry in entries:
         if entry.get("theirs"):
-            versions["Hydrant"] = f"{entry['our_version']}, {entry['commit']}"
-            versions[peer] = entry["their_version"]
+            for who, version in (("Hydrant", entry["our_version"]), (peer, entry["their_version"])):
+                versions.setdefault(who, {})[version] = None
     machines = dict.fromkeys(entry["machine"] for _, _, entry in entries)
     return "\n".join(
         [f"Machine: {'; '.join(machines)}. Versions:", ""]
-        + [f"- {who}: {version}" for who, version in versions.items()]
+        + [f"- {who}: {'; '.join(of_who)}" for who, of_who in versions.items()]
     )
 
 

@@ -59,8 +59,9 @@ class Hydrant:
             probe.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{probe.getsockname()[1]}"
         serve = [str(self.binary), "serve", f"--model={self.model}", f"--listen={address}",
-                 "--metrics_listen=off", f"--weight_dtype={workload.weight_dtype}",
-                 *self.flags]  # fmt: skip
+                 "--metrics_listen=off", *self.flags]  # fmt: skip
+        if not any(flag.startswith("--weight_dtype") for flag in self.flags):
+            serve.append(f"--weight_dtype={workload.weight_dtype}")
         if workload.kv_bytes:
             serve.append(f"--kv_cache_bytes={workload.kv_bytes}")
         bench = [str(self.binary), "bench", f"--server={address}", "--wait=2m",

@@ -15,8 +15,8 @@ class Workload:
     repeats: int  # runs within a process, of which the median counts
     kv_bytes: int = 0  # ceiling of the KV cache over all requests; 0: there is room for all
     kept_tokens: int = 0  # budget of a request, of those that evict; 0: nothing is evicted
-    # Of Hydrant. Peers are given every precision in turn; the file is Q4_1, so int4 is no looser
-    # than any of theirs (tests/bench/QUALITY.md), and faster for one stream.
+    # Of Hydrant; peers are given every precision in turn. The file is Q4_1, whose levels int4 keeps:
+    # it loses no more than int8 (tests/bench/QUALITY.md), and is faster for one stream.
     weight_dtype: str = "auto"
 
     @property
