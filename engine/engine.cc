@@ -128,9 +128,10 @@ class LoadedEngine final : public Engine {
 
   absl::Status Submit(GenerateRequest request, std::unique_ptr<ResponseSink> sink,
                       std::optional<Clock::time_point> deadline) override;
-  absl::Status CheckRoom() const override { return loop_->CheckRoom(); }
+  absl::Status CheckRoom() override { return loop_->CheckRoom(); }
   bool Cancel(std::string_view request_id) override { return loop_->Cancel(request_id); }
   void StartDraining() override { loop_->StartDraining(); }
+  void GiveUp() override { loop_->GiveUp(); }
   bool Drained() const override { return loop_->Drained(); }
   void AbortAll(absl::Status status) override { loop_->AbortAll(std::move(status)); }
   const ModelInfo& model_info() const override { return info_; }

@@ -148,7 +148,7 @@ struct LoadStats {
   int64_t steps_begun = 0;
   bool in_step = false;  // the last of them has not ended
   bool draining = false;
-  bool healthy = true;
+  bool healthy = true;  // false: given up
 };
 
 class Engine {
@@ -176,13 +176,15 @@ class Engine {
 
   // What Submit would say to any request now: OK, UNAVAILABLE or RESOURCE_EXHAUSTED. At once, from
   // any thread; for those who would do something costly before Submit.
-  virtual absl::Status CheckRoom() const = 0;
+  virtual absl::Status CheckRoom() = 0;
 
   // Ends a request with CANCELLED within one step. False when no such id is in flight.
   virtual bool Cancel(std::string_view request_id) = 0;
 
   // Refuses what is new; running requests go on. Drained() when none is left.
   virtual void StartDraining() = 0;
+  // A step will not end: as draining, and load() says so.
+  virtual void GiveUp() = 0;
   virtual bool Drained() const = 0;
   // Ends every open request with `status`.
   virtual void AbortAll(absl::Status status) = 0;

@@ -115,12 +115,14 @@ void StepLoop::Expire() {
          RequestOutcome::kDeadline);
   }
   for (ActiveRequest* request : shed) {
-    Fail(*request,
-         WithReason(absl::ResourceExhaustedError(
-                        absl::StrCat("the request waited for queue_timeout, ",
-                                     limits_.timeout->count(), " s, and did not start")),
-                    "QUEUE_TIMEOUT"),
-         RequestOutcome::kQueueTimeout);
+    absl::Status status = WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                         "the request waited for queue_timeout, ",
+                                         limits_.timeout->count(), " s, and did not start")),
+                                     "QUEUE_TIMEOUT");
+    std::unique_lock lock(mutex_);
+    const auto delay = turns_.Next(now);
+    lock.unlock();
+    Fail(*request, WithRetryDelay(std::move(status), delay), RequestOutcome::kQueueTimeout);
   }
 }
 
@@ -177,7 +179,10 @@ void StepLoop::Admit(const scheduler::SchedulerOutput& output) {
   }
   for (scheduler::Sequence* sequence : output.admitted) {
     ActiveRequest& request = AsActive(sequence);
-    if (!request.admitted) request.admitted = Clock::now();
+    if (!request.admitted) {
+      request.admitted = Clock::now();
+      ++started_;
+    }
     if (!request.applied.output.prompt_logprobs) SendPromptInfo(request);
   }
 }
@@ -319,6 +324,7 @@ void StepLoop::PublishLoad() {
   load_.audit_bytes_used = audit_memory_.used();
   pending_ -= std::exchange(taken_, 0);
   pending_tokens_ -= std::exchange(taken_tokens_, 0);
+  turns_.Observe(std::exchange(started_, 0), load_.waiting, Clock::now());
   for (const Ended& ended : ended_) in_flight_.erase(ended.request->id);
 }
 

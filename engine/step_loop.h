@@ -23,6 +23,7 @@
 #include "engine/kv_cache.h"
 #include "engine/model_runner.h"
 #include "engine/queue_limits.h"
+#include "engine/queue_turns.h"
 #include "engine/step_cost.h"
 #include "scheduler/scheduler.h"
 
@@ -42,8 +43,8 @@ class StepLoop {
   // Takes a place in the queue and the id, before anything costly is done for the request.
   // ALREADY_EXISTS, or what CheckRoom says.
   absl::Status Reserve(const std::string& id);
-  // UNAVAILABLE (draining), RESOURCE_EXHAUSTED.
-  absl::Status CheckRoom() const;
+  // UNAVAILABLE (draining), RESOURCE_EXHAUSTED with the delay after which there may be room.
+  absl::Status CheckRoom();
   // Gives the place and the id back: the request was refused after all.
   void Unreserve(const std::string& id);
   // Hands over a request whose id was reserved. RESOURCE_EXHAUSTED when its prompt is more than the
@@ -52,6 +53,7 @@ class StepLoop {
   bool Cancel(std::string_view id);
   void AbortAll(absl::Status status);
   void StartDraining();
+  void GiveUp();
   bool Drained() const;
   LoadStats load() const;
   absl::Status CheckFits(const scheduler::Request& request) const {
@@ -73,6 +75,8 @@ class StepLoop {
   void Expire();
   // Who waits, without `joining` of those that hold a place already. With mutex_ held.
   QueueSize Waiting(int32_t joining) const;
+  // CheckQueue, and when to come back. With mutex_ held.
+  absl::Status CheckQueueNow();
   void Step();
   void Admit(const scheduler::SchedulerOutput& output);
   void OnLogits(ActiveRequest& request, int32_t position, std::span<float> logits);
@@ -109,6 +113,7 @@ class StepLoop {
   // From the inbox since the gauges were published.
   int32_t taken_ = 0;
   int64_t taken_tokens_ = 0;
+  int32_t started_ = 0;  // since then, too
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -122,6 +127,7 @@ class StepLoop {
   int32_t pending_ = 0;         // ids that have not been through the scheduler yet
   int64_t pending_tokens_ = 0;  // of their prompts, where they are known
   LoadStats load_;
+  QueueTurns turns_;
   bool stop_ = false;
 
   std::thread thread_;

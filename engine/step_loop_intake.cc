@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/status_details.h"
 #include "engine/step_loop.h"
 
 namespace hydrant::engine {
@@ -18,10 +19,15 @@ QueueSize StepLoop::Waiting(int32_t joining) const {
   return size;
 }
 
-absl::Status StepLoop::CheckRoom() const {
+absl::Status StepLoop::CheckQueueNow() {
+  absl::Status status = CheckQueue(limits_, Waiting(0));
+  return status.ok() ? status : WithRetryDelay(std::move(status), turns_.Next(Clock::now()));
+}
+
+absl::Status StepLoop::CheckRoom() {
   std::lock_guard lock(mutex_);
   if (load_.draining) return absl::UnavailableError("the server is draining");
-  return CheckQueue(limits_, Waiting(0));
+  return CheckQueueNow();
 }
 
 absl::Status StepLoop::Reserve(const std::string& id) {
@@ -30,7 +36,7 @@ absl::Status StepLoop::Reserve(const std::string& id) {
   if (in_flight_.contains(id)) {
     return absl::AlreadyExistsError(absl::StrCat("request_id \"", id, "\" is in flight already"));
   }
-  if (absl::Status status = CheckQueue(limits_, Waiting(0)); !status.ok()) return status;
+  if (absl::Status status = CheckQueueNow(); !status.ok()) return status;
   in_flight_.emplace(id, Phase::kReserved);
   ++pending_;
   return absl::OkStatus();
@@ -49,7 +55,7 @@ absl::Status StepLoop::Submit(std::unique_ptr<ActiveRequest> request) {
     if (absl::Status status = CheckPromptRoom(limits_, Waiting(1), tokens); !status.ok()) {
       in_flight_.erase(request->id);
       --pending_;
-      return status;
+      return WithRetryDelay(std::move(status), turns_.Next(Clock::now()));
     }
     pending_tokens_ += tokens;
     Phase& phase = in_flight_.at(request->id);
@@ -87,6 +93,12 @@ void StepLoop::AbortAll(absl::Status status) {
 void StepLoop::StartDraining() {
   std::lock_guard lock(mutex_);
   load_.draining = true;
+}
+
+void StepLoop::GiveUp() {
+  std::lock_guard lock(mutex_);
+  load_.draining = true;
+  load_.healthy = false;
 }
 
 bool StepLoop::Drained() const {

@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/model.h"
+#include "engine/tokenizer/token_model.h"
 
 namespace hydrant::engine {
 
@@ -32,7 +32,7 @@ struct BpeOptions {
   std::string end_of_word_suffix = {};         // of the last one
 };
 
-class Bpe : public Model {
+class Bpe : public TokenModel {
  public:
   using Merge = std::pair<std::string_view, std::string_view>;
 

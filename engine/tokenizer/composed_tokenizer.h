@@ -19,10 +19,10 @@
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/added_tokens.h"
 #include "engine/tokenizer/decoder.h"
-#include "engine/tokenizer/model.h"
 #include "engine/tokenizer/normalizer.h"
 #include "engine/tokenizer/post_processor.h"
 #include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/token_model.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hydrant::engine {
@@ -31,7 +31,7 @@ struct TokenizerComponents {
   std::vector<AddedToken> added_tokens;
   std::unique_ptr<Normalizer> normalizer;       // null: none
   std::unique_ptr<PreTokenizer> pre_tokenizer;  // null: none
-  std::unique_ptr<Model> model;
+  std::unique_ptr<TokenModel> model;
   PostProcessor post_processor;
   std::unique_ptr<Decoder> decoder;
   std::optional<int32_t> bos_id;

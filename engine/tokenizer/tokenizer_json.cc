@@ -16,7 +16,7 @@
 namespace hydrant::engine {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Model>> ModelFromJson(const JsonNode& root) {
+absl::StatusOr<std::unique_ptr<TokenModel>> ModelFromJson(const JsonNode& root) {
   const absl::StatusOr<JsonNode> json = root.Member("model");
   if (!json.ok()) return json.status();
   // Files of early versions leave the type out; what has merges is BPE.
@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromDirectory(const std::s
   const absl::StatusOr<JsonNode> root = JsonNode::ReadFile(path + "/tokenizer.json");
   if (!root.ok()) return root.status();
   TokenizerComponents parts;
-  absl::StatusOr<std::unique_ptr<Model>> model = ModelFromJson(*root);
+  absl::StatusOr<std::unique_ptr<TokenModel>> model = ModelFromJson(*root);
   if (!model.ok()) return model.status();
   parts.model = *std::move(model);
   absl::StatusOr<std::vector<AddedToken>> added_tokens = AddedTokensFromJson(*root);

@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/byte_trie.h"
 #include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/model.h"
+#include "engine/tokenizer/token_model.h"
 
 namespace hydrant::engine {
 
-class Unigram : public Model {
+class Unigram : public TokenModel {
  public:
   struct Options {
     // For neighbouring characters that no token begins with. Without one they vanish.

@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/byte_trie.h"
 #include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/model.h"
+#include "engine/tokenizer/token_model.h"
 
 namespace hydrant::engine {
 
-class WordPiece : public Model {
+class WordPiece : public TokenModel {
  public:
   static absl::StatusOr<std::unique_ptr<WordPiece>> FromJson(const JsonNode& json);
   const Vocabulary& vocabulary() const override { return vocabulary_; }
@@ -37,7 +37,7 @@ class WordPiece : public Model {
   int32_t inner_root_;  // of trie_, after the prefix
 };
 
-class WordLevel : public Model {
+class WordLevel : public TokenModel {
  public:
   static absl::StatusOr<std::unique_ptr<WordLevel>> FromJson(const JsonNode& json);
   const Vocabulary& vocabulary() const override { return vocabulary_; }

@@ -75,9 +75,9 @@ void TellLoaded(const Log& log, const engine::ModelInfo& info) {
 // A thread that does not come back cannot be ended, nor can what waits for it.
 [[noreturn]] void EndStuck(const Log& log, GrpcServer& server, engine::Engine& engine,
                            std::chrono::duration<double> step_timeout) {
+  engine.GiveUp();
   server.SetServing(false);
   server.SetAlive(false);
-  engine.StartDraining();
   log.Error("a step of the engine does not end: giving up",
             {{"step", engine.load().steps_begun}, {"step_timeout_seconds", step_timeout.count()}});
   std::this_thread::sleep_for(kLastWords);

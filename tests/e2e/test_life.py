@@ -60,6 +60,7 @@ def test_a_step_that_does_not_end_ends_the_server():
     stream = server.client.stream(token_ids={"ids": [5] * 2000})
     for watch in watches:
         assert next(watch).status == NOT_SERVING
+    assert not server.client.load().healthy
     with pytest.raises(grpc.RpcError) as error:
         for _ in stream:
             pass

@@ -35,7 +35,11 @@ TEST(EngineQueueTest, IsBoundedByTokensToo) {
   EXPECT_NE(std::string(too_long.message()).find("max_queue_tokens"), std::string::npos);
   streams.push_back(Submit(*engine, Request(RandomPrompt(20, 4), 2)));
   EXPECT_TRUE(absl::IsResourceExhausted(engine->CheckRoom()));
-  EXPECT_TRUE(absl::IsResourceExhausted(TrySubmit(*engine, Request(RandomPrompt(1, 5), 2))));
+  const absl::Status later = TrySubmit(*engine, Request(RandomPrompt(1, 5), 2));
+  EXPECT_TRUE(absl::IsResourceExhausted(later));
+  // Each refusal tells of a place of its own: the third, of which nothing is known of their pace.
+  EXPECT_GT(RetryDelay(later), std::chrono::milliseconds(1000));
+  EXPECT_LE(RetryDelay(later), std::chrono::milliseconds(3000));
   streams[0]->Release();
   for (const auto& stream : streams) {
     stream->Wait();
@@ -58,6 +62,7 @@ TEST(EngineQueueTest, WhatWaitsTooLongIsRefusedAfterAll) {
   waiting->Wait();
   ASSERT_TRUE(waiting->error);
   EXPECT_TRUE(absl::IsResourceExhausted(*waiting->error)) << *waiting->error;
+  EXPECT_TRUE(RetryDelay(*waiting->error));
   EXPECT_EQ(Reason(*waiting->error), "QUEUE_TIMEOUT");
   running->Wait();
   EXPECT_TRUE(running->finished);  // what has begun is not hurried
@@ -122,6 +127,14 @@ TEST(EngineQueueTest, TellsTheStepThatIsUnderWay) {
   ExpectAllFree(*engine);
   EXPECT_FALSE(engine->load().in_step);
   EXPECT_GT(engine->load().steps_begun, step);
+}
+
+TEST(EngineQueueTest, WhatIsGivenUpIsNotHealthyAndTakesNothing) {
+  const auto engine = LoadEngine(Options());
+  EXPECT_TRUE(engine->load().healthy);
+  engine->GiveUp();
+  EXPECT_FALSE(engine->load().healthy);
+  EXPECT_TRUE(absl::IsUnavailable(TrySubmit(*engine, Request(RandomPrompt(20, 1), 5))));
 }
 
 }  // namespace

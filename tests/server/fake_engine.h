@@ -125,7 +125,7 @@ class FakeEngine final : public engine::Engine {
     changed_.notify_all();
     return absl::OkStatus();
   }
-  absl::Status CheckRoom() const override {
+  absl::Status CheckRoom() override {
     std::lock_guard lock(mutex_);
     return load_.draining ? absl::UnavailableError("the server is draining") : room_;
   }
@@ -143,6 +143,11 @@ class FakeEngine final : public engine::Engine {
   void StartDraining() override {
     std::lock_guard lock(mutex_);
     load_.draining = true;
+  }
+  void GiveUp() override {
+    std::lock_guard lock(mutex_);
+    load_.draining = true;
+    load_.healthy = false;
   }
   bool Drained() const override {
     std::lock_guard lock(mutex_);

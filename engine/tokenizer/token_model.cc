@@ -1,4 +1,4 @@
-#include "engine/tokenizer/model.h"
+#include "engine/tokenizer/token_model.h"
 
 #include <cstdio>
 #include <string>

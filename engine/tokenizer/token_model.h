@@ -1,7 +1,7 @@
 // Hugging Face "model" components: a piece of text to token ids.
 
-#ifndef HYDRANT_ENGINE_TOKENIZER_MODEL_H_
-#define HYDRANT_ENGINE_TOKENIZER_MODEL_H_
+#ifndef HYDRANT_ENGINE_TOKENIZER_TOKEN_MODEL_H_
+#define HYDRANT_ENGINE_TOKENIZER_TOKEN_MODEL_H_
 
 #include <array>
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace hydrant::engine {
 
-class Model {
+class TokenModel {
  public:
-  virtual ~Model() = default;
+  virtual ~TokenModel() = default;
   virtual const Vocabulary& vocabulary() const = 0;
   // Appends the ids of every piece. The pieces are valid UTF-8.
   virtual void Tokenize(const Pieces& pieces, std::vector<int32_t>& ids) const = 0;
@@ -30,4 +30,4 @@ std::array<int32_t, 256> ByteTokens(const Vocabulary& vocabulary);
 
 }  // namespace hydrant::engine
 
-#endif  // HYDRANT_ENGINE_TOKENIZER_MODEL_H_
+#endif  // HYDRANT_ENGINE_TOKENIZER_TOKEN_MODEL_H_
