@@ -17,10 +17,10 @@ static_assert(kKvDTypeCount == std::size(kKvDTypes));
 
 namespace {
 
-// bf16 keeps neighbours along each reduction side by side: of the head for keys, of slots for
-// values. The others have nothing to pair.
-int64_t PairedDim(const KvGeometry& geometry) {
-  return geometry.dtype == KvDType::kBF16 ? (geometry.head_dim + 1) / 2 * 2 : geometry.head_dim;
+// How many neighbours along each reduction lie side by side, as products of them are added at once:
+// of the head for keys, of slots for values.
+int Neighbours(KvDType dtype) {
+  return dtype == KvDType::kBF16 ? 2 : dtype == KvDType::kInt8 ? 4 : 1;
 }
 
 size_t StripBytes(const KvGeometry& geometry, size_t block_bytes) {
@@ -37,7 +37,7 @@ KvLayout::KvLayout(const KvGeometry& geometry) : padded_dim(RoundUp(geometry.hea
     value_slot_bytes = ValueSlotBytes(geometry.head_dim, bits.value);
     key_scale_bytes = value_scale_bytes = KvGroups(geometry.head_dim) * sizeof(GroupRange);
   } else {
-    key_slot_bytes = PairedDim(geometry) * bits.key / 8;
+    key_slot_bytes = RoundUp(geometry.head_dim, Neighbours(geometry.dtype)) * bits.key / 8;
     value_slot_bytes = padded_dim * bits.value / 8;
     key_scale_bytes = value_scale_bytes = geometry.dtype == KvDType::kInt8 ? sizeof(float) : 0;
   }
@@ -49,7 +49,7 @@ KvLayout::KvLayout(const KvGeometry& geometry) : padded_dim(RoundUp(geometry.hea
 
 KvLayout::Parts KvLayout::PartsOf(KvDType dtype, int place) const {
   // Keys are a row of every slot's unit after the other, so are ranges; values are a slot's own.
-  const size_t key_unit = dtype == KvDType::kF32 || dtype == KvDType::kBF16 ? 4 : 1;
+  const size_t key_unit = KvIsGrouped(dtype) ? 1 : 4;
   const size_t scale_unit = KvIsGrouped(dtype) ? sizeof(uint16_t) : sizeof(float);
   const auto interleaved = [&](size_t begin, size_t unit, size_t bytes) {
     return Part{begin + place * unit, unit, kBlockSlots * unit, bytes / unit};
@@ -61,9 +61,10 @@ KvLayout::Parts KvLayout::PartsOf(KvDType dtype, int place) const {
                  .key_scales = interleaved(at.key_scales, scale_unit, key_scale_bytes),
                  .value = own(at.values, value_slot_bytes),
                  .value_scales = own(at.value_scales, value_scale_bytes)};
-  if (dtype == KvDType::kBF16) {
-    parts.value = {at.values + place / 2 * 2 * value_slot_bytes + place % 2 * sizeof(uint16_t),
-                   sizeof(uint16_t), 2 * sizeof(uint16_t), value_slot_bytes / sizeof(uint16_t)};
+  if (const size_t n = Neighbours(dtype); n > 1) {
+    const size_t bytes = 4 / n;  // of a number
+    parts.value = {at.values + place / n * n * value_slot_bytes + place % n * bytes, bytes, 4,
+                   value_slot_bytes / bytes};
   }
   return parts;
 }

@@ -102,7 +102,8 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
         }
       }
     }
-    ExpectCloseOutputs(out, expected, shape.dtype, 2e-5, WeightRounding(GetParam()));
+    const double tolerance = AttentionTolerance(GetParam(), shape.dtype, 2e-5);
+    ExpectCloseOutputs(out, expected, shape.dtype, tolerance, WeightRounding(GetParam()));
     for (int layer = 0; layer < shape.layers; ++layer) {
       for (int head = 0; head < shape.kv_heads; ++head) {
         const std::vector<Slot> held = driver.Held(sequence, layer, head);
@@ -110,7 +111,7 @@ TEST_P(BackendAttentionTest, IsTheTextbooks) {
         for (int i = 0; i < kRows; ++i) {
           const NaiveToken& token = naive.tokens(layer, head)[i];
           ASSERT_EQ(held[i].position, i);
-          ASSERT_NEAR(held[i].score, token.score, 2e-5 * (1.0 + token.score));
+          ASSERT_NEAR(held[i].score, token.score, tolerance * (1.0 + token.score));
           ExpectClose(held[i].key, token.key, 1e-6);
           ExpectClose(held[i].value, token.value, KvIsGrouped(shape.dtype) ? 1e-6 : 0.0);
         }
@@ -127,11 +128,13 @@ TEST_P(AttentionMatchTest, MatchesTheReference) {
     const std::vector<std::vector<float>> expected = RunRagged(reference);
     const std::vector<std::vector<float>> actual = RunRagged(driver);
     ASSERT_EQ(actual.size(), expected.size());
+    const double tolerance = AttentionTolerance(GetParam(), shape.dtype, 1e-5);
     for (size_t i = 0; i < actual.size(); ++i) {
-      ExpectCloseOutputs(actual[i], expected[i], shape.dtype, 1e-5, WeightRounding(GetParam()));
+      ExpectCloseOutputs(actual[i], expected[i], shape.dtype, tolerance,
+                         WeightRounding(GetParam()));
     }
     for (int sequence = 0; sequence < 4; ++sequence) {
-      ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), 1e-5);
+      ExpectCloseSlots(driver.Held(sequence), reference.Held(sequence), tolerance);
     }
     if (HasFailure()) return;
   }
@@ -203,11 +206,12 @@ TEST_P(AttentionMatchTest, MatchesTheReferenceOverLongSequences) {
     KvDriver reference(CreateReferenceBackend(), shape);
     KvDriver driver(MakeBackend(GetParam()), shape);
     for (KvDriver* d : {&reference, &driver}) d->Add(9);
+    const double tolerance = AttentionTolerance(GetParam(), dtype, 1e-5);
     for (const int rows : {530, 1, 3, 1}) {
-      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, 1e-5,
+      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, tolerance,
                          WeightRounding(GetParam()));
     }
-    ExpectCloseSlots(driver.Held(0), reference.Held(0), 1e-5);
+    ExpectCloseSlots(driver.Held(0), reference.Held(0), tolerance);
   }
 }
 
@@ -226,11 +230,12 @@ TEST_P(AttentionMatchTest, MatchesTheReferenceWhereScoresGrow) {
     KvDriver reference(CreateReferenceBackend(), shape, growing);
     KvDriver driver(MakeBackend(GetParam()), shape, growing);
     for (KvDriver* d : {&reference, &driver}) d->Add(9);
+    const double tolerance = AttentionTolerance(GetParam(), dtype, 1e-5);
     for (const int rows : {170, 1, 40}) {
-      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, 1e-5,
+      ExpectCloseOutputs(driver.Pass({0, rows}), reference.Pass({0, rows}), dtype, tolerance,
                          WeightRounding(GetParam()));
     }
-    ExpectCloseSlots(driver.Held(0), reference.Held(0), 1e-5);
+    ExpectCloseSlots(driver.Held(0), reference.Held(0), tolerance);
   }
 }
 

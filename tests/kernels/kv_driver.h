@@ -32,6 +32,14 @@ void ExpectCloseOutputs(const std::vector<float>& actual, const std::vector<T>& 
       << "mean error of " << actual.size() << " elements";
 }
 
+// What attention over `dtype` may differ by, where `tolerance` is meant for sums in f32. With
+// AVX512-VNNI int8 is multiplied in integers, by queries and softmax weights rounded to 16 bits of
+// the largest.
+inline double AttentionTolerance(const std::string& backend, KvDType dtype, double tolerance) {
+  const bool integers = backend.starts_with("cpu:avx512") || backend == "cpu:amx";
+  return dtype == KvDType::kInt8 && integers ? std::max(tolerance, 0x1p-13) : tolerance;
+}
+
 struct KvShape {
   int heads = 4;
   int kv_heads = 2;

@@ -60,10 +60,6 @@ HYDRANT_INLINE void AmxStoreSums(float* to, int64_t stride) {
   _tile_stored(3, to + 3 * kLanes, stride * 4);
 }
 
-HYDRANT_INLINE void PrefetchLines(const uint8_t* from, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
-}
-
 // 2^x to 3e-7 of itself, 0 at -inf. The polynomial has the least maximum of the relative error over
 // [0, 1].
 HYDRANT_INLINE F16 AmxExp2(F16 x) {

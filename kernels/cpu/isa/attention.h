@@ -28,6 +28,10 @@ static_assert(kStripRows <= kMaxStripRows);
 inline constexpr int kPrefetchStripRows = 4;
 inline constexpr int kPrefetchBlocks = 8;
 
+HYDRANT_INLINE void PrefetchLines(const uint8_t* from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
+}
+
 template <typename Kv>
 HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
                                    typename Kv::Operand* queries) {
@@ -75,10 +79,14 @@ HYDRANT_INLINE void AddDots(const StripArgs& args, int64_t padded,
         if (BeginsLine<Kv>(step)) __builtin_prefetch(ahead[j] + at);
       }
     }
-    HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
-      const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep);
-      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
-        sum[r][j] = Kv::Dot(key[j], query, sum[r][j]);
+    HYDRANT_UNROLL for (int u = 0; u < Kv::kUnits; ++u) {
+      decltype(Kv::Unit(key[0], u)) unit[kKeyBlocks];
+      HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) unit[j] = Kv::Unit(key[j], u);
+      HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+        const auto query = Kv::Broadcast(queries + r * padded + step * Kv::kPerStep + u);
+        HYDRANT_UNROLL for (int j = 0; j < kKeyBlocks; ++j) {
+          sum[r][j] = Kv::Dot(unit[j], query, sum[r][j]);
+        }
       }
     }
   }
@@ -172,7 +180,10 @@ template <typename Kv>
 HYDRANT_INLINE void Exponentials(StripArgs& args, int r, F16 largest) {
   const int64_t slots = (args.limit[args.count - 1] + kSlots - 1) / kSlots * kSlots;
   const auto as_operand = [&](int64_t s, F16 e) {
-    if constexpr (Kv::kScaled) return e * ValueScales(args, s / kSlots);
+    // Of what is not attended to, the scale could be anything.
+    if constexpr (Kv::kScaled) {
+      return Select(e > ZeroF(), e * ValueScales(args, s / kSlots), ZeroF());
+    }
     return e;
   };
   float* row = args.probabilities + r * args.stride;
@@ -250,10 +261,14 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
         }
       }
       ahead += step_bytes;
-      HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
-        const auto weight = Kv::Broadcast(p + r * args.stride + t * Kv::kPerStep);
-        HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
-          sum[r][n] = Kv::Dot(value[n], weight, sum[r][n]);
+      HYDRANT_UNROLL for (int u = 0; u < Kv::kUnits; ++u) {
+        decltype(Kv::Unit(value[0], u)) unit[kVectors];
+        HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) unit[n] = Kv::Unit(value[n], u);
+        HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
+          const auto weight = Kv::Broadcast(p + r * args.stride + t * Kv::kPerStep + u);
+          HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+            sum[r][n] = Kv::Dot(unit[n], weight, sum[r][n]);
+          }
         }
       }
     }
@@ -266,11 +281,13 @@ static __attribute__((noinline)) void AttendValuesColumns(const StripArgs& args,
     for (int64_t step = common; step < steps; ++step) {
       const uint8_t* from = args.kv + args.blocks[step / kSteps] * args.block_bytes;
       const bool half = (step + 1) * Kv::kPerStep > args.limit[r];
-      const auto weight = Kv::Broadcast(p + step * Kv::kPerStep);
       HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
         auto value = LoadValue<Kv>(args, from, step % kSteps, step_bytes, column + n * kLanes);
         if (half) value = Kv::First(value);
-        sum[r][n] = Kv::Dot(value, weight, sum[r][n]);
+        HYDRANT_UNROLL for (int u = 0; u < Kv::kUnits; ++u) {
+          const auto weight = Kv::Broadcast(p + step * Kv::kPerStep + u);
+          sum[r][n] = Kv::Dot(Kv::Unit(value, u), weight, sum[r][n]);
+        }
       }
     }
   }

@@ -1,12 +1,14 @@
 // How the keys and values of each KvDType lie in a block, and how they become vectors.
 //
-// Blocks of kBlockSlots slots, keys before values. Each step takes a vector of 16 lanes:
-//   f32   keys [head_dim][16], values [16][padded]       one element a step
-//   bf16  keys [head_dim / 2][16][2], values [8][padded][2]   a pair a step, along the reduction
-//   int8  as f32, one byte an element; between keys and values the f32 scales: [16] of the keys,
-//         then [16] of the values
+// Blocks of kBlockSlots slots, keys before values. Each step takes a vector of 16 lanes, of as many
+// elements along the reduction as fit into 32 bits:
+//   f32   keys [head_dim][16], values [16][padded]
+//   bf16  keys [head_dim / 2][16][2], values [8][padded][2]
+//   int8  keys [head_dim / 4][16][4], values [4][padded][4]; between them the f32 scales: [16] of
+//         the keys, then [16] of the values
 //   int4, kivi2  see grouped.h; levels become numbers when they are loaded
-// where padded is head_dim rounded up to 16; an odd head_dim is padded with zeros for bf16.
+// where padded is head_dim rounded up to 16; a head_dim that is not whole pairs or quads is padded,
+// for bf16 with zeros.
 
 #ifndef HYDRANT_KERNELS_CPU_ISA_KV_READERS_H_
 #define HYDRANT_KERNELS_CPU_ISA_KV_READERS_H_
@@ -22,6 +24,8 @@ inline constexpr int kSlots = 16;
 
 // How a dtype is read and multiplied.
 //   Operand        of queries and probabilities, as they are broadcast
+//   kUnits         products that a vector as it lies is taken apart for, each of kPerStep / kUnits
+//                  elements a lane
 //   kLaneBytes     of a lane of a vector, as it is stored
 //   kScaled        whether keys and values have scales. A key's multiplies its score, a value's the
 //                  probability: the elements are multiplied as they are
@@ -33,6 +37,7 @@ struct F32Kv {
   typedef F16 Vector;
   typedef float Operand;
   static constexpr int kPerStep = 1;
+  static constexpr int kUnits = 1;
   static constexpr int kLaneBytes = 4;
   static constexpr bool kScaled = false;
   static constexpr bool kGrouped = false;
@@ -40,6 +45,7 @@ struct F32Kv {
   static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
   static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
   HYDRANT_INLINE Vector Load(const void* from) { return LoadF(from); }
+  HYDRANT_INLINE Vector Unit(Vector v, int) { return v; }
   HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
   HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
   HYDRANT_INLINE Vector First(Vector v) { return v; }
@@ -51,6 +57,7 @@ struct BF16Kv {
   typedef BF16Pairs Vector;
   typedef NarrowF Operand;
   static constexpr int kPerStep = 2;
+  static constexpr int kUnits = 1;
   static constexpr int kLaneBytes = 4;
   static constexpr bool kScaled = false;
   static constexpr bool kGrouped = false;
@@ -59,6 +66,7 @@ struct BF16Kv {
   static constexpr int kKeyBlocks = kPaired ? 4 : kParts == 1 ? 3 : 1;
   static constexpr int kValueVectors = kPaired ? 4 : kParts == 1 ? 2 : 1;
   HYDRANT_INLINE Vector Load(const void* from) { return LoadPairs(from); }
+  HYDRANT_INLINE Vector Unit(Vector v, int) { return v; }
   HYDRANT_INLINE Vector Broadcast(const Operand* from) { return BroadcastPair(from); }
   HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return DotPairs(a, b, sum); }
   HYDRANT_INLINE Vector First(Vector v) { return FirstOnly(v); }
@@ -66,18 +74,26 @@ struct BF16Kv {
 };
 
 struct Int8Kv {
-  typedef F16 Vector;
+  typedef I16 Vector;
   typedef float Operand;
-  static constexpr int kPerStep = 1;
-  static constexpr int kLaneBytes = 1;
+  static constexpr int kPerStep = 4;
+  static constexpr int kUnits = 4;
+  static constexpr int kLaneBytes = 4;
   static constexpr bool kScaled = true;
   static constexpr bool kGrouped = false;
   static constexpr bool kNarrow = true;
   static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
   static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
-  HYDRANT_INLINE Vector Load(const void* from) { return ToFloat(LoadI8(from)); }
-  HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
-  HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
+  HYDRANT_INLINE Vector Load(const void* from) { return LoadI(from); }
+  HYDRANT_INLINE F16 Unit(Vector v, int unit) {
+    return ToFloat(unit == 0   ? ShiftRight(ShiftLeft<24>(v), 24)
+                   : unit == 1 ? ShiftRight(ShiftLeft<16>(v), 24)
+                   : unit == 2 ? ShiftRight(ShiftLeft<8>(v), 24)
+                               : ShiftRight(v, 24));
+  }
+  HYDRANT_INLINE F16 Broadcast(const Operand* from) { return SetF(*from); }
+  HYDRANT_INLINE F16 Dot(F16 a, F16 b, F16 sum) { return Fma(a, b, sum); }
+  // What lies past a slot is some number, and meets a probability of 0.
   HYDRANT_INLINE Vector First(Vector v) { return v; }
   HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreF(to, v); }
 };
@@ -88,6 +104,7 @@ struct GroupedKv {
   typedef F16 Vector;
   typedef float Operand;
   static constexpr int kPerStep = 1;
+  static constexpr int kUnits = 1;
   static constexpr int kLaneBytes = 1;
   static constexpr bool kScaled = false;
   static constexpr bool kGrouped = true;
@@ -100,6 +117,7 @@ struct GroupedKv {
   static constexpr int kKeyUnit = kKeyBits == 4 ? 2 : 4;
   static constexpr int kKeyUnitBytes = kKeyBits == 4 ? 1 : 3;
   static constexpr int kValuesPerByte = 8 / kValueBits;
+  HYDRANT_INLINE Vector Unit(Vector v, int) { return v; }
   HYDRANT_INLINE Vector Broadcast(const Operand* from) { return SetF(*from); }
   HYDRANT_INLINE F16 Dot(Vector a, Vector b, F16 sum) { return Fma(a, b, sum); }
   HYDRANT_INLINE Vector First(Vector v) { return v; }

@@ -63,8 +63,10 @@ static void StoreSlotBF16(const SlotArgs& args) {
   }
 }
 
-// x as QuantizeInt8 has it, `stride` bytes from a value to the next; gives the scale.
-HYDRANT_INLINE float StoreInt8(const float* x, int32_t head_dim, int8_t* to, int32_t stride) {
+// x as QuantizeInt8 has it: on_values(d, lanes, count) for channels [d, d + count), zeros in the
+// lanes from count on. Gives the scale.
+template <typename OnValues>
+HYDRANT_INLINE float QuantizeHead(const float* x, int32_t head_dim, const OnValues& on_values) {
   const float absmax = AbsMax(x, head_dim);
   const bool vanishes = !(absmax >= kSmallestInt8AbsMax);
   const F16 inverse = SetF(127.0f / absmax);
@@ -73,19 +75,25 @@ HYDRANT_INLINE float StoreInt8(const float* x, int32_t head_dim, int8_t* to, int
     const F16 v = LoadUpTo(x + d, count);
     int8_t lanes[kLanes];
     StoreI8(lanes, vanishes ? ZeroI() : QuantizeLanes(v, inverse));
-    for (int32_t i = 0; i < count; ++i) to[(d + i) * stride] = lanes[i];
+    on_values(d, lanes, count);
   }
   return vanishes ? 0.0f : absmax / 127.0f;
 }
 
 static void StoreSlotInt8(const SlotArgs& args) {
   const int32_t padded = (args.head_dim + 15) / 16 * 16;
-  int8_t* key = reinterpret_cast<int8_t*>(args.block) + args.place;
-  int8_t* value = reinterpret_cast<int8_t*>(args.block + args.at.values) + args.place * padded;
+  uint8_t* key = args.block + args.place * 4;
+  int8_t* value = reinterpret_cast<int8_t*>(args.block + args.at.values) +
+                  args.place / 4 * padded * 4 + args.place % 4;
   reinterpret_cast<float*>(args.block + args.at.key_scales)[args.place] =
-      StoreInt8(args.key, args.head_dim, key, kLanes);
+      QuantizeHead(args.key, args.head_dim, [&](int32_t d, const int8_t* lanes, int32_t count) {
+        for (int32_t i = 0; i < count; i += 4)
+          __builtin_memcpy(key + (d + i) / 4 * 64, lanes + i, 4);
+      });
   reinterpret_cast<float*>(args.block + args.at.value_scales)[args.place] =
-      StoreInt8(args.value, args.head_dim, value, 1);
+      QuantizeHead(args.value, args.head_dim, [&](int32_t d, const int8_t* lanes, int32_t count) {
+        for (int32_t i = 0; i < count; ++i) value[(d + i) * 4] = lanes[i];
+      });
 }
 
 // Rotates x and quantises it as QuantizeGroups has it: on_group(g, range) for each group,

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/isa/amx_attention.h"
 #include "kernels/cpu/isa/amx_int8.h"
+#include "kernels/cpu/isa/amx_int8_attention.h"
 #include "kernels/cpu/isa/attention.h"
 #include "kernels/cpu/isa/int4_linear.h"
 #include "kernels/cpu/isa/kernel_table.h"
@@ -20,7 +21,7 @@ const KernelTable kTable = {
     .name = HYDRANT_STRING_OF(HYDRANT_ISA),
     .tile_rows = kTileRows,
     .int8_flip = kInt8Flip,
-    .strip_rows = {kStripRows, kBF16StripRows, kStripRows, kStripRows, kStripRows},
+    .strip_rows = {kStripRows, kBF16StripRows, kInt8StripRows, kStripRows, kStripRows},
     .bf16_bytes = sizeof(NarrowF),
     .round_bf16 = RoundRowBF16,
     .prepare_bf16 = PrepareBF16,
@@ -30,9 +31,9 @@ const KernelTable kTable = {
     .linear_bf16 = RunTiles<BF16Step>,
     .linear_int8 = RunInt8,
     .linear_int4 = RunTiles<Int4Step>,
-    .attend_keys = {AttendKeys<F32Kv>, kAttendKeysBF16, AttendKeys<Int8Kv>,
+    .attend_keys = {AttendKeys<F32Kv>, kAttendKeysBF16, kAttendKeysInt8,
                     AttendKeys<GroupedKv<6, 4>>, AttendKeys<GroupedKv<4, 2>>},
-    .attend_values = {AttendValues<F32Kv>, kAttendValuesBF16, AttendValues<Int8Kv>,
+    .attend_values = {AttendValues<F32Kv>, kAttendValuesBF16, kAttendValuesInt8,
                       AttendValues<GroupedKv<6, 4>>, AttendValues<GroupedKv<4, 2>>},
     .add_scores = AddScores,
     .sum_evicted = SumEvicted,
