@@ -210,8 +210,12 @@ absl::Status LoadedEngine::LoadParts(const EngineOptions& options, const Progres
   model_options.max_rows = options.max_batched_tokens;
   int64_t kv_bytes = options.kv_cache_bytes;
   if (kv_bytes == 0) {
+    // A device may hold the embedding in f32 beside its packed weights.
+    const int64_t embedding_bytes =
+        int64_t{config.vocab_size} * config.embedding_size() * sizeof(float);
     kv_bytes = DefaultKvCacheBytes(
-        *backend_, checkpoint_->num_parameters() * WeightBits(model_options.weight_dtype) / 8);
+        *backend_, checkpoint_->num_parameters() * WeightBits(model_options.weight_dtype) / 8 +
+                       embedding_bytes);
   }
   const int32_t context = options.max_model_len > 0
                               ? std::min(options.max_model_len, config.max_position_embeddings)

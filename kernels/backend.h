@@ -71,6 +71,21 @@ class PackedMatrix {
   int64_t rows_, cols_;
 };
 
+// Rows that Embed looks up, to the bit what their source gives. Made by Backend::MakeTable.
+class Table {
+ public:
+  Table(int64_t rows, int64_t cols) : rows_(rows), cols_(cols) {}
+  virtual ~Table() = default;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  virtual size_t bytes() const = 0;  // beside those of its source
+
+ private:
+  int64_t rows_, cols_;
+};
+
 // Device memory, 64-byte aligned, zeroed, owned. Made by Backend::Allocate.
 class Buffer {
  public:
@@ -143,6 +158,10 @@ class Backend {
   virtual Buffer Upload(std::span<const float> values) = 0;  // as f32: norm weights, biases
   virtual absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source,
                                                              WeightDType dtype) = 0;
+  // `packed`, unless it is null, was made of the same source (tied embeddings): a table can do
+  // without rows of its own where it holds them exactly. Both outlive the table.
+  virtual absl::StatusOr<std::unique_ptr<Table>> MakeTable(MatrixSource source,
+                                                           const PackedMatrix* packed) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvStore>> CreateKvStore(const KvGeometry& geometry) = 0;
   // Bytes of one block over all layers and heads, scores and positions included.
   virtual size_t KvBlockBytes(const KvGeometry& geometry) const = 0;
@@ -153,8 +172,7 @@ class Backend {
 
   // --- in a pass; x and y do not overlap unless said ---
   // y[i] = row ids[i] of the table, times `scale`.
-  virtual void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-                     Matrix y) = 0;
+  virtual void Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) = 0;
   // y = x / rms(x) * weight, per row; `weight` is [cols] f32. y may be x.
   virtual void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) = 0;
   // y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, per row; `weight` and `bias` are

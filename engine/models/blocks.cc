@@ -121,11 +121,13 @@ absl::StatusOr<kernels::Buffer> WeightLoader::VectorOr(const std::string& name, 
   return Uploaded(std::vector<float>(size, value));
 }
 
-absl::StatusOr<kernels::MatrixSource> WeightLoader::Table(const std::string& name, int64_t rows,
-                                                          int64_t cols) {
+absl::StatusOr<std::unique_ptr<kernels::Table>> WeightLoader::Table(
+    const std::string& name, int64_t rows, int64_t cols, const kernels::PackedMatrix* packed) {
   auto view = checkpoint_.Tensor(name, rows, cols);
   if (!view.ok()) return view.status();
-  return kernels::MatrixSource{rows, cols, std::move(view->read_row)};
+  auto table = backend_.MakeTable({rows, cols, std::move(view->read_row)}, packed);
+  if (table.ok()) packed_bytes_ += (*table)->bytes();
+  return table;
 }
 
 namespace {

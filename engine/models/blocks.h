@@ -76,8 +76,11 @@ class WeightLoader {
   absl::StatusOr<kernels::Buffer> Vector(const std::string& name, int64_t size, double offset = 0);
   // [size], or `value` in each place where the checkpoint has no such tensor.
   absl::StatusOr<kernels::Buffer> VectorOr(const std::string& name, int64_t size, float value);
-  // A table that is read row by row, as it lies in the file.
-  absl::StatusOr<kernels::MatrixSource> Table(const std::string& name, int64_t rows, int64_t cols);
+  // Rows that are looked up, exactly as the file has them. `packed`: what Linear made of this very
+  // tensor, if it did.
+  absl::StatusOr<std::unique_ptr<kernels::Table>> Table(
+      const std::string& name, int64_t rows, int64_t cols,
+      const kernels::PackedMatrix* packed = nullptr);
 
   size_t packed_bytes() const { return packed_bytes_; }
 

@@ -43,9 +43,10 @@ absl::Status DecoderModel::LoadWeights(const weights::Checkpoint& checkpoint,
   LoadStatus load;
   const std::string embedding = names_.embedding;
   const std::string head = c.tie_word_embeddings ? embedding : names_.head;
-  load(embedding_, loader.Table(embedding + ".weight", c.vocab_size, embedding_cols()));
   if (c.has_final_norm) load(final_norm_, LoadNorm(loader, names_.final_norm));
   load(head_, loader.Linear({{head, c.vocab_size}}, embedding_cols(), false, LinearRole::kHead));
+  load(embedding_, loader.Table(embedding + ".weight", c.vocab_size, embedding_cols(),
+                                c.tie_word_embeddings ? head_.weight.get() : nullptr));
   if (!load.status().ok()) return load.status();
   if (absl::Status status = LoadRest(loader); !status.ok()) return status;
   progress(1.0);
@@ -149,7 +150,7 @@ absl::StatusOr<DecoderModel::MlpBlock> DecoderModel::LoadPlainMlp(WeightLoader& 
 }
 
 void DecoderModel::Embed(const kernels::Batch& batch) {
-  backend_.Embed(embedding_, batch.token_ids, embedding_scale_, hidden());
+  backend_.Embed(*embedding_, batch.token_ids, embedding_scale_, hidden());
 }
 
 void DecoderModel::Forward(const kernels::Batch& batch, kernels::KvStore& kv) {

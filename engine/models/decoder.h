@@ -116,11 +116,9 @@ class DecoderModel : public Model {
   kernels::Buffer AllocateRows(int64_t rows, int64_t cols) {
     return backend_.Allocate(rows * cols * backend_.activation_bytes());
   }
-  int64_t embedding_cols() const {
-    return config_.word_embed_proj_dim > 0 ? config_.word_embed_proj_dim : config_.hidden_size;
-  }
+  int64_t embedding_cols() const { return config_.embedding_size(); }
   kernels::Backend& backend() { return backend_; }
-  const kernels::MatrixSource& embedding() const { return embedding_; }
+  const kernels::Table& embedding() const { return *embedding_; }
 
   float embedding_scale_ = 1.0f;
 
@@ -150,9 +148,9 @@ class DecoderModel : public Model {
   kernels::Activation activation_ = kernels::Activation::kSilu;
   Rope rope_;
   std::optional<Rope> sliding_rope_;
-  kernels::MatrixSource embedding_;
   std::optional<Norm> final_norm_;
   LinearLayer head_;
+  std::unique_ptr<kernels::Table> embedding_;  // may have its rows in head_
   Workspace work_;
   size_t weight_bytes_ = 0;
   // Of this pass.

@@ -30,8 +30,8 @@ class Model {
   // Told the share of the weights that is packed, 0 to 1.
   using Progress = std::function<void(double ratio)>;
 
-  // Packs the weights of `checkpoint` for `backend`; both outlive the model (embedding rows are
-  // read from the checkpoint as they are needed). UNIMPLEMENTED names an unknown architecture.
+  // Packs the weights of `checkpoint` for `backend`; both outlive the model (embedding rows may
+  // be read from the checkpoint as they are needed). UNIMPLEMENTED names an unknown architecture.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const weights::Checkpoint& checkpoint,
                                                      kernels::Backend& backend,
                                                      const Options& options,

@@ -60,6 +60,9 @@ struct ModelConfig {
   bool has_final_norm = true;
   int32_t word_embed_proj_dim = 0;  // of the embedding; 0: hidden_size
 
+  int32_t embedding_size() const {
+    return word_embed_proj_dim > 0 ? word_embed_proj_dim : hidden_size;
+  }
   int32_t window(int layer) const { return sliding_windows.empty() ? 0 : sliding_windows[layer]; }
 };
 

@@ -1,6 +1,7 @@
 // OPT: LayerNorm before each block (or after it, as in the 350m model, whose embedding is narrower
 // than its layers), learned positions, no RoPE.
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,7 @@ class Opt final : public DecoderModel {
     for (const int32_t position : batch.positions) {
       rows_of_positions_.push_back(position + kPositionOffset);
     }
-    backend().Embed(positions_, rows_of_positions_, 1.0f, normed());
+    backend().Embed(*positions_, rows_of_positions_, 1.0f, normed());
     backend().Add(normed(), hidden());
   }
 
@@ -92,7 +93,7 @@ class Opt final : public DecoderModel {
   }
 
   std::vector<Layer> layers_;
-  kernels::MatrixSource positions_;
+  std::unique_ptr<kernels::Table> positions_;
   std::vector<int32_t> rows_of_positions_;
   LinearLayer project_in_, project_out_;  // where the embedding is narrower
   kernels::Buffer projected_out_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "kernels/cpu/topology.h"
 #include "kernels/quantization.h"
 #include "kernels/shapes.h"
+#include "kernels/source_table.h"
 
 namespace hydrant::kernels {
 namespace cpu {
@@ -89,6 +91,11 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::Pack(const MatrixSourc
   return PackedWeights::Make(source, dtype, kernels_, pool_, weights_);
 }
 
+absl::StatusOr<std::unique_ptr<Table>> CpuBackend::MakeTable(MatrixSource source,
+                                                             const PackedMatrix*) {
+  return std::make_unique<SourceTable>(std::move(source));
+}
+
 absl::StatusOr<std::unique_ptr<KvStore>> CpuBackend::CreateKvStore(const KvGeometry& geometry) {
   if (absl::Status status = CheckGeometry(geometry); !status.ok()) return status;
   return std::make_unique<CpuKvStore>(geometry);
@@ -105,13 +112,12 @@ void CpuBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
   eviction_.Reserve(max_slots, attention.head_dim);
 }
 
-void CpuBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-                       Matrix y) {
-  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols);
+void CpuBackend::Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) {
+  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols());
+  const SourceTable& rows = SourceTable::From(table);
   ForRows(y.rows, y.cols, [&](int64_t row) {
-    HYDRANT_CHECK(ids[row] >= 0 && ids[row] < table.rows);
     float* out = y.f32() + row * y.cols;
-    table.read_row(ids[row], out);
+    rows.Read(ids[row], out);
     if (scale != 1.0f) kernels_.scale_row(out, y.cols, scale);
   });
 }

@@ -28,13 +28,14 @@ class CpuBackend : public Backend {
   Buffer Upload(std::span<const float> values) override;
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source,
                                                      WeightDType dtype) override;
+  absl::StatusOr<std::unique_ptr<Table>> MakeTable(MatrixSource source,
+                                                   const PackedMatrix* packed) override;
   absl::StatusOr<std::unique_ptr<KvStore>> CreateKvStore(const KvGeometry& geometry) override;
   size_t KvBlockBytes(const KvGeometry& geometry) const override;
   void Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
                const AttentionShape& attention) override;
 
-  void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-             Matrix y) override;
+  void Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
   void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
   void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,

@@ -9,6 +9,7 @@
 #include "kernels/cuda/packed_matrix.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/store.h"
+#include "kernels/cuda/table.h"
 #include "kernels/quantization.h"
 #include "kernels/shapes.h"
 
@@ -38,6 +39,14 @@ NormRows WholeRows(Matrix x, Matrix y, float eps) {
           .eps = eps};
 }
 
+const int32_t* SendInts(Sender& sender, std::span<const int32_t> values, DeviceMemory& to) {
+  if (values.empty()) return nullptr;
+  std::memcpy(sender.Prepare(values.size_bytes()), values.data(), values.size_bytes());
+  auto* const device = to.Of<int32_t>(values.size());
+  sender.Send(device, values.size_bytes());
+  return device;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> Create() {
@@ -61,6 +70,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device)
       logits_(*device_),
       lists_(*device_),
       inv_freq_(*device_),
+      ids_(*device_),
       rows_(*device_),
       item_words_(*device_),
       victims_(*device_) {}
@@ -82,6 +92,11 @@ Buffer CudaBackend::Upload(std::span<const float> values) {
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CudaBackend::Pack(const MatrixSource& source,
                                                                 WeightDType dtype) {
   return CudaMatrix::Make(source, dtype, *device_);
+}
+
+absl::StatusOr<std::unique_ptr<Table>> CudaBackend::MakeTable(MatrixSource source,
+                                                              const PackedMatrix* packed) {
+  return CudaTable::Make(source, packed, *device_);
 }
 
 absl::StatusOr<std::unique_ptr<KvStore>> CudaBackend::CreateKvStore(const KvGeometry& geometry) {
@@ -116,6 +131,7 @@ void CudaBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
   // What a pass sends grows beyond this only where passes do.
   constexpr size_t kWords = 1 << 16;
   inv_freq_.Of<float>(attention.head_dim + max_rows);
+  ids_.Of<int32_t>(max_rows);
   rows_.Of<int32_t>(max_rows);
   item_words_.Of<int32_t>(kWords);
   victims_.Of<int32_t>(kWords);
@@ -128,17 +144,11 @@ void CudaBackend::Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
   host_victims_.reserve(kWords);
 }
 
-void CudaBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-                        Matrix y) {
-  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols);
-  const size_t bytes = y.rows * y.cols * sizeof(float);
-  auto* const rows = static_cast<float*>(embedded_.Prepare(bytes));
-  for (int64_t row = 0; row < y.rows; ++row) {
-    HYDRANT_CHECK(ids[row] >= 0 && ids[row] < table.rows);
-    table.read_row(ids[row], rows + row * y.cols);
-  }
-  embedded_.Send(y.data, bytes);
-  if (scale != 1.0f) LaunchScale(y.f32(), scale, y.rows * y.cols, stream());
+void CudaBackend::Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) {
+  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols());
+  for (const int32_t id : ids) HYDRANT_CHECK(id >= 0 && id < table.rows());
+  LaunchEmbed(CudaTable::From(table).view(), SendInts(embedded_, ids, ids_), y.rows, scale, y.f32(),
+              stream());
 }
 
 void CudaBackend::RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) {
@@ -245,12 +255,8 @@ void CudaBackend::Activate(Activation activation, Matrix x) {
 
 void CudaBackend::GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) {
   HYDRANT_CHECK(y.rows == static_cast<int64_t>(rows.size()) && x.cols == y.cols);
-  if (rows.empty()) return;
   for (const int32_t row : rows) HYDRANT_CHECK(row >= 0 && row < x.rows);
-  std::memcpy(gathered_.Prepare(rows.size_bytes()), rows.data(), rows.size_bytes());
-  auto* const device = rows_.Of<int32_t>(rows.size());
-  gathered_.Send(device, rows.size_bytes());
-  LaunchGather(x.f32(), device, y.rows, y.cols, y.f32(), stream());
+  LaunchGather(x.f32(), SendInts(gathered_, rows, rows_), y.rows, y.cols, y.f32(), stream());
 }
 
 float* CudaBackend::HostRows(Matrix x) {

@@ -37,13 +37,14 @@ class CudaBackend final : public Backend {
   Buffer Upload(std::span<const float> values) override;
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source,
                                                      WeightDType dtype) override;
+  absl::StatusOr<std::unique_ptr<Table>> MakeTable(MatrixSource source,
+                                                   const PackedMatrix* packed) override;
   absl::StatusOr<std::unique_ptr<KvStore>> CreateKvStore(const KvGeometry& geometry) override;
   size_t KvBlockBytes(const KvGeometry& geometry) const override;
   void Reserve(int max_rows, int64_t max_cols, int64_t max_slots,
                const AttentionShape& attention) override;
 
-  void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-             Matrix y) override;
+  void Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
   void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
   void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,
@@ -84,8 +85,8 @@ class CudaBackend final : public Backend {
   Sender embedded_, rope_, gathered_, items_;
   PinnedMemory host_rows_;
   // Scratch, sized by Reserve; what a pass sends beside.
-  DeviceMemory tiles_, tile_scales_, tile_groups_, sums_, parts_, logits_, lists_, inv_freq_, rows_,
-      item_words_, victims_;
+  DeviceMemory tiles_, tile_scales_, tile_groups_, sums_, parts_, logits_, lists_, inv_freq_, ids_,
+      rows_, item_words_, victims_;
   int max_rows_ = 0, max_splits_ = 0;
   int64_t max_cols_ = 0, max_slots_ = 0;
   // What audits and hand-overs read.

@@ -1,6 +1,7 @@
 #include "kernels/cuda/packed_matrix.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -29,7 +30,8 @@ class Packer {
         stripe_(tiled() ? ColumnTiles(dtype, source.cols) * WeightTileBytes(dtype)
                         : source.cols * sizeof(float)),
         ranges_(dtype == WeightDType::kInt4 ? Int4Groups(source.cols) * kWeightTileOutputs : 0),
-        scales_(dtype == WeightDType::kInt8 ? source.rows : 0) {}
+        scales_(dtype == WeightDType::kInt8 ? source.rows : 0),
+        exact_(dtype == WeightDType::kF32 || dtype == WeightDType::kBF16) {}
 
   int64_t stripe_rows() const { return tiled() ? kWeightTileOutputs : 1; }
   int64_t stripes() const { return (source_.rows + stripe_rows() - 1) / stripe_rows(); }
@@ -37,6 +39,7 @@ class Packer {
   const std::vector<uint8_t>& stripe() const { return stripe_; }
   const std::vector<Int4Range>& ranges() const { return ranges_; }
   const std::vector<float>& scales() const { return scales_; }  // of all stripes so far
+  bool exact() const { return exact_; }                         // likewise
 
   absl::Status PackStripe(int64_t index) {
     std::fill(stripe_.begin(), stripe_.end(), uint8_t{0});
@@ -58,6 +61,8 @@ class Packer {
       } else {
         for (int64_t c = 0; c < source_.cols; ++c) {
           const uint16_t value = FloatToBF16(row_[c]);
+          exact_ = exact_ &&
+                   std::bit_cast<uint32_t>(BF16ToFloat(value)) == std::bit_cast<uint32_t>(row_[c]);
           std::memcpy(At(place, 2 * c), &value, sizeof(value));
         }
       }
@@ -96,6 +101,7 @@ class Packer {
   std::vector<uint8_t> stripe_;
   std::vector<Int4Range> ranges_;
   std::vector<float> scales_;
+  bool exact_;
 };
 
 }  // namespace
@@ -132,6 +138,7 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> CudaMatrix::Make(const MatrixSourc
     copy_in(matrix->ranges_, i * range_bytes, packer.ranges());
   }
   copy_in(matrix->scales_, 0, packer.scales());
+  matrix->exact_ = packer.exact();
   return matrix;
 }
 

@@ -23,6 +23,8 @@ class CudaMatrix final : public PackedMatrix {
   static const CudaMatrix& From(const PackedMatrix& matrix);
 
   WeightDType dtype() const { return dtype_; }
+  // Whether it holds every number of its source to the bit, in f32 or bf16.
+  bool exact() const { return exact_; }
   const void* values() const { return values_.data(); }
   const float* scales() const { return static_cast<const float*>(scales_.data()); }
   const Int4Range* ranges() const { return static_cast<const Int4Range*>(ranges_.data()); }
@@ -33,6 +35,7 @@ class CudaMatrix final : public PackedMatrix {
       : PackedMatrix(rows, cols), dtype_(dtype) {}
 
   const WeightDType dtype_;
+  bool exact_ = false;
   Buffer values_;
   Buffer scales_;  // int8: [rows]
   Buffer ranges_;  // int4: [output tiles, groups, 16]

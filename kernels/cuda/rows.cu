@@ -1,3 +1,6 @@
+#include "kernels/cuda/linear.h"
+#include "kernels/cuda/mma.h"
+#include "kernels/cuda/numbers.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 
@@ -47,9 +50,32 @@ __global__ void AddKernel(const float* x, float* y, int64_t count) {
   for (int64_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += stride) y[i] += x[i];
 }
 
-__global__ void ScaleKernel(float* x, float factor, int64_t count) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += stride) x[i] *= factor;
+__device__ float TableNumber(const TableView& table, int64_t row, int64_t c) {
+  const auto* narrow = static_cast<const uint16_t*>(table.values);
+  switch (table.form) {
+    case TableForm::kF32:
+      return static_cast<const float*>(table.values)[row * table.cols + c];
+    case TableForm::kBF16:
+      return BF16ToFloat(narrow[row * table.cols + c]);
+    case TableForm::kF16:
+      return F16ToFloat(narrow[row * table.cols + c]);
+    case TableForm::kBF16Tiles:
+      constexpr int64_t kColumns = TileColumns(WeightDType::kBF16);
+      const int64_t tile =
+          row / kWeightTileOutputs * ColumnTiles(WeightDType::kBF16, table.cols) + c / kColumns;
+      const int offset = WeightTileOffset(static_cast<int>(row % kWeightTileOutputs),
+                                          static_cast<int>(c % kColumns * 2));
+      return BF16ToFloat(narrow[(tile * kWeightTileBytes + offset) / 2]);
+  }
+  return 0.0f;
+}
+
+__global__ void EmbedKernel(TableView table, const int32_t* ids, float scale, float* y) {
+  const int64_t id = ids[blockIdx.x];
+  float* to = y + blockIdx.x * table.cols;
+  for (int64_t c = threadIdx.x; c < table.cols; c += kThreads) {
+    to[c] = TableNumber(table, id, c) * scale;
+  }
 }
 
 template <Activation kActivation>
@@ -112,9 +138,11 @@ void LaunchAdd(const float* x, float* y, int64_t count, cudaStream_t stream) {
   HYDRANT_LAUNCH(AddKernel, BlocksFor(count), kThreads, 0, stream, x, y, count);
 }
 
-void LaunchScale(float* x, float factor, int64_t count, cudaStream_t stream) {
+void LaunchEmbed(const TableView& table, const int32_t* ids, int64_t count, float scale, float* y,
+                 cudaStream_t stream) {
   if (count == 0) return;
-  HYDRANT_LAUNCH(ScaleKernel, BlocksFor(count), kThreads, 0, stream, x, factor, count);
+  HYDRANT_LAUNCH(EmbedKernel, static_cast<unsigned>(count), kThreads, 0, stream, table, ids, scale,
+                 y);
 }
 
 void LaunchActivation(Activation activation, const float* gate, const float* up, int64_t stride,

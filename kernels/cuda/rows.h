@@ -26,7 +26,16 @@ void LaunchRmsNorm(const NormRows& norm, cudaStream_t stream);
 void LaunchLayerNorm(const NormRows& norm, cudaStream_t stream);
 
 void LaunchAdd(const float* x, float* y, int64_t count, cudaStream_t stream);
-void LaunchScale(float* x, float factor, int64_t count, cudaStream_t stream);
+// How the numbers of an embedding lie: row by row, or in the weight tiles of linear.h.
+enum class TableForm { kF32, kBF16, kF16, kBF16Tiles };
+struct TableView {
+  TableForm form;
+  const void* values;
+  int64_t cols;
+};
+// y[i] = row ids[i] of the table, times `scale`.
+void LaunchEmbed(const TableView& table, const int32_t* ids, int64_t count, float scale, float* y,
+                 cudaStream_t stream);
 // y[i] = act(gate[i]) * up[i], or act(gate[i]) where up is null; rows of `cols`, those of gate and
 // up `stride` floats apart.
 void LaunchActivation(Activation activation, const float* gate, const float* up, int64_t stride,

@@ -31,8 +31,9 @@ class ReferenceBackend final : public Backend {
   float* HostRows(Matrix x) override { return x.f32(); }
 
   // rows.cc
-  void Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
-             Matrix y) override;
+  absl::StatusOr<std::unique_ptr<Table>> MakeTable(MatrixSource source,
+                                                   const PackedMatrix* packed) override;
+  void Embed(const Table& table, std::span<const int32_t> ids, float scale, Matrix y) override;
   void RmsNorm(Matrix x, const Buffer& weight, float eps, Matrix y) override;
   void LayerNorm(Matrix x, const Buffer& weight, const Buffer& bias, float eps, Matrix y) override;
   void RmsNormHeads(const AttentionShape& shape, const Buffer& query_weight,

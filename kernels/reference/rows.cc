@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "kernels/check.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/source_table.h"
 
 namespace hydrant::kernels {
 namespace {
@@ -39,13 +41,17 @@ void RmsNormRow(const float* x, const float* weight, float eps, int64_t cols, fl
 
 }  // namespace
 
-void ReferenceBackend::Embed(const MatrixSource& table, std::span<const int32_t> ids, float scale,
+absl::StatusOr<std::unique_ptr<Table>> ReferenceBackend::MakeTable(MatrixSource source,
+                                                                   const PackedMatrix*) {
+  return std::make_unique<SourceTable>(std::move(source));
+}
+
+void ReferenceBackend::Embed(const Table& table, std::span<const int32_t> ids, float scale,
                              Matrix y) {
-  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols);
+  HYDRANT_CHECK(y.rows == static_cast<int64_t>(ids.size()) && y.cols == table.cols());
   for (int64_t row = 0; row < y.rows; ++row) {
-    HYDRANT_CHECK(ids[row] >= 0 && ids[row] < table.rows);
     float* out = y.f32() + row * y.cols;
-    table.read_row(ids[row], out);
+    SourceTable::From(table).Read(ids[row], out);
     for (int64_t c = 0; c < y.cols; ++c) out[c] *= scale;
   }
 }

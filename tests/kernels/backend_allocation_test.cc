@@ -74,7 +74,8 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
   }
   backend->Reserve(kRows, kWidth, kBlocks * kBlockSlots, attention);
 
-  const MatrixSource table = SourceOf(weights, 2 * kWidth, kWidth);
+  auto table = backend->MakeTable(SourceOf(weights, 2 * kWidth, kWidth), nullptr);
+  ASSERT_TRUE(table.ok());
   const Buffer norm = backend->Upload(RandomValues(2, kWidth));
   const Buffer bias = backend->Upload(RandomValues(3, 2 * kWidth));
   const DeviceRows x = ToDevice(*backend, RandomValues(4, kRows * kWidth), kRows, kWidth);
@@ -107,7 +108,7 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
 
   const int64_t before = allocations;
   for (int pass = 0; pass < 2; ++pass) {
-    backend->Embed(table, prefill.token_ids, 1.0f, x.matrix);
+    backend->Embed(**table, prefill.token_ids, 1.0f, x.matrix);
     backend->RmsNorm(x.matrix, norm, 1e-5f, y.matrix);
     for (const auto& matrix : matrices) {
       backend->Linear(y.matrix, *matrix, &bias, false, wide.matrix);

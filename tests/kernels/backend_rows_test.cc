@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 #include "tests/kernels/backends.h"
 
 namespace hydrant::kernels {
@@ -12,17 +14,65 @@ namespace {
 
 class BackendRowsTest : public BackendTest {};
 
+std::unique_ptr<Table> MakeTable(Backend& backend, const std::vector<float>& values, int64_t rows,
+                                 int64_t cols, const PackedMatrix* packed = nullptr) {
+  auto table = backend.MakeTable(SourceOf(values, rows, cols), packed);
+  EXPECT_TRUE(table.ok()) << table.status();
+  return *std::move(table);
+}
+
 TEST_P(BackendRowsTest, EmbedScalesRowsOfTheTable) {
   std::unique_ptr<Backend> backend = MakeBackend(GetParam());
-  const std::vector<float> table = RandomValues(1, 10 * 37);
+  const std::vector<float> values = RandomValues(1, 10 * 37);
   const std::vector<int32_t> ids = {9, 0, 3, 3, 9};
   const DeviceRows y = ToDevice(*backend, std::vector<float>(5 * 37, NAN), 5, 37);
-  backend->Embed(SourceOf(table, 10, 37), ids, 1.5f, y.matrix);
+  const std::unique_ptr<Table> table = MakeTable(*backend, values, 10, 37);
+  backend->Embed(*table, ids, 1.5f, y.matrix);
   std::vector<float> expected;
   for (const int32_t id : ids) {
-    for (int c = 0; c < 37; ++c) expected.push_back(table[id * 37 + c] * 1.5f);
+    for (int c = 0; c < 37; ++c) expected.push_back(values[id * 37 + c] * 1.5f);
   }
   ExpectIdentical(ToHost(*backend, y.matrix), expected);
+}
+
+// Numbers of any format, with and without a packed matrix beside that may or may not hold them.
+TEST_P(BackendRowsTest, EmbedGivesEveryNumberToTheBit) {
+  constexpr int64_t kTableRows = 19, kCols = 37;
+  const auto as_it_is = [](float value) { return value; };
+  const auto as_f16 = [](float value) { return F16ToFloat(FloatToF16(value)); };
+  std::vector<int32_t> ids;
+  for (int32_t id = kTableRows - 1; id >= 0; --id) ids.push_back(id);
+  for (float (*round)(float) : {+as_it_is, +as_f16, &RoundToBF16}) {
+    std::vector<float> values = RandomValues(1, kTableRows * kCols, 3.0f);
+    for (float& value : values) value = round(value);
+    std::vector<float> expected;
+    for (const int32_t id : ids) {
+      expected.insert(expected.end(), values.begin() + id * kCols,
+                      values.begin() + (id + 1) * kCols);
+    }
+    std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+    const DeviceRows y = ToDevice(*backend, expected, kTableRows, kCols);
+    const auto check = [&](const PackedMatrix* packed) {
+      const std::unique_ptr<Table> table = MakeTable(*backend, values, kTableRows, kCols, packed);
+      backend->Embed(*table, ids, 2.0f, y.matrix);
+      backend->Embed(*table, ids, 1.0f, y.matrix);
+      ExpectIdentical(ToHost(*backend, y.matrix), expected);
+      return table->bytes();
+    };
+    check(nullptr);
+    for (const WeightDType dtype : {WeightDType::kF32, WeightDType::kBF16, WeightDType::kInt8}) {
+      SCOPED_TRACE(WeightDTypeName(dtype));
+      auto packed = backend->Pack(SourceOf(values, kTableRows, kCols), dtype);
+      ASSERT_TRUE(packed.ok());
+      const size_t bytes = check(packed->get());
+      // What is packed without a loss is not kept twice.
+      const bool holds =
+          dtype == WeightDType::kF32 || (dtype == WeightDType::kBF16 && round == &RoundToBF16);
+      if (holds) {
+        EXPECT_EQ(bytes, 0u);
+      }
+    }
+  }
 }
 
 TEST_P(BackendRowsTest, RmsNormDividesByTheRootOfTheMeanSquare) {
