@@ -23,6 +23,8 @@ ModelRunner::ModelRunner(Model& model, kernels::Backend& backend, kernels::KvSto
   batch_.positions.reserve(max_rows);
   batch_.logit_rows.reserve(max_rows);
   logit_rows_.reserve(max_rows);
+  draws_.reserve(max_sequences);
+  tokens_.reserve(max_sequences);
   batch_.sequences.reserve(max_sequences);
   evict_.reserve(max_sequences);
   compact_.reserve(max_sequences);
@@ -61,7 +63,7 @@ void ModelRunner::AddSequence(ActiveRequest& request,
     const bool samples = scheduled.samples && i + 1 == count;
     if (samples || (prompt_logprobs && position + 1 < request.request.prompt_tokens)) {
       batch_.logit_rows.push_back(sequence.first_row + i);
-      logit_rows_.push_back({&request, position});
+      logit_rows_.push_back({&request, position, samples && request.applied.forced_tokens.empty()});
     }
     batch_.token_ids.push_back(request.tokens[position]);
     batch_.positions.push_back(position);
@@ -85,15 +87,30 @@ void ModelRunner::Run(const scheduler::SchedulerOutput& output) {
   }
 }
 
-void ModelRunner::ForEachLogits(const OnLogits& on_logits) {
+void ModelRunner::ForEachPrediction(const OnPrediction& on_prediction) {
   const std::span<const int32_t> rows = batch_.logit_rows;
-  const size_t vocab = model_.config().vocab_size;
-  for (size_t first = 0; first < rows.size(); first += kMaxLogitRows) {
-    const auto chunk = rows.subspan(first, std::min<size_t>(kMaxLogitRows, rows.size() - first));
-    const std::span<float> logits = model_.Logits(chunk);
-    for (size_t i = 0; i < chunk.size(); ++i) {
+  const size_t at_once = model_.max_logit_rows();
+  for (size_t first = 0; first < rows.size(); first += at_once) {
+    const size_t count = std::min(at_once, rows.size() - first);
+    const kernels::Matrix logits = model_.Logits(rows.subspan(first, count));
+    draws_.clear();
+    for (size_t i = 0; i < count; ++i) {
       const LogitRow& row = logit_rows_[first + i];
-      on_logits(*row.request, row.position, logits.subspan(i * vocab, vocab));
+      if (!row.draws) continue;
+      draws_.push_back(row.request->sampler.Next(row.request->stop.banned()));
+      draws_.back().row = static_cast<int64_t>(i);
+    }
+    tokens_.resize(draws_.size());
+    if (!draws_.empty()) backend_.Sample(logits, draws_, tokens_);
+    auto drawn = tokens_.begin();
+    for (size_t i = 0; i < count; ++i) {
+      const LogitRow& row = logit_rows_[first + i];
+      const auto token = row.draws ? std::optional(*drawn++) : std::nullopt;
+      on_prediction({*row.request,
+                     row.position,
+                     token,
+                     backend_,
+                     {logits.f32() + i * logits.cols, 1, logits.cols}});
     }
   }
 }

@@ -1,16 +1,16 @@
-// Logits to one token. Pure: output is a function of the arguments alone, so a seeded request's
-// tokens do not depend on batch, chunking, preemption or threads.
+// What the next token of a request is to be drawn by, and what is told of the logits it was drawn
+// from. The choice itself is Backend::Sample's. All of it follows from the request alone, so a
+// seeded request's tokens do not depend on batch, chunking, preemption or threads.
 
 #ifndef HYDRANT_ENGINE_SAMPLER_H_
 #define HYDRANT_ENGINE_SAMPLER_H_
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "engine/candidates.h"
 #include "engine/request.h"
+#include "kernels/sampling.h"
 
 namespace hydrant::engine {
 
@@ -20,30 +20,28 @@ class Sampler {
   // `prompt` seeds the repetition penalty; ids outside [0, vocab_size) are ignored.
   Sampler(AppliedSampling params, int32_t vocab_size, std::span<const int32_t> prompt);
 
-  // Picks the next token from f32 logits [vocab_size], which it may overwrite. `banned`: ids that
-  // cannot be chosen (eos while min_tokens is not reached). In the order of the field: logit bias
-  // and penalties (repetition, presence, frequency), then temperature, then top-k, top-p and min-p,
-  // then one draw. temperature 0 is argmax, ties to the lowest id. The draw for output token i uses
-  // a counter-based generator keyed by (seed, i). No sort of the whole vocabulary, no allocation
-  // after the first call. A logit that is NaN never wins; nullopt when none is above -inf.
-  std::optional<int32_t> Sample(std::span<float> logits, std::span<const int32_t> banned);
-  // Whether Sample would change the logits' order: if not, argmax of them is the answer.
-  bool is_plain_greedy() const;
+  // How the next token is drawn from its row of logits (row 0: the caller's to set): in this order
+  // logit bias and penalties (repetition, presence, frequency), then temperature, then top-k, top-p
+  // and min-p, then one draw. `banned`: ids that cannot be chosen (eos while min_tokens is not
+  // reached). The draw for output token i uses a counter-based generator keyed by (seed, i). What
+  // it points to stays until the next call of either.
+  kernels::TokenDraw Next(std::span<const int32_t> banned);
+  // `token` is the one that was drawn.
+  void Record(int32_t token);
 
  private:
-  struct SeenToken {
-    int32_t id;
-    int32_t count;  // in the output; 0: only in the prompt
-  };
-
   bool has_penalties() const;
-  void Record(int32_t token);
+  // Where `id` stands in changes_, which it is put into if it is not.
+  size_t PlaceOf(int32_t id);
 
   AppliedSampling params_;
   int32_t vocab_size_;
   uint64_t num_sampled_ = 0;
-  std::vector<SeenToken> seen_;  // by id; kept only when there are penalties
-  Candidates candidates_;
+  // By id: tokens with a bias and, where there are penalties, those seen; and beside them how often
+  // each was generated.
+  std::vector<kernels::LogitChange> changes_;
+  std::vector<int32_t> counts_;
+  std::vector<kernels::LogitChange> with_bans_;
 };
 
 // log softmax of `logits` at `token_id`, and of the `top` best, best first (ties: lowest id).

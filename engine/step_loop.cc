@@ -155,9 +155,7 @@ void StepLoop::Step() {
     ActiveRequest& request = AsActive(scheduled.sequence);
     request.peak_slots = std::max(request.peak_slots, request.num_slots);
   }
-  runner_.ForEachLogits([this](ActiveRequest& request, int32_t position, std::span<float> logits) {
-    OnLogits(request, position, logits);
-  });
+  runner_.ForEachPrediction([this](const ModelRunner::Prediction& p) { OnPrediction(p); });
   runner_.Evict(output, scheduler_, [this](ActiveRequest& request, int32_t tokens, int32_t freed) {
     request.evicted_tokens += tokens;
     observer_.OnEviction({request.applied.eviction.policy, tokens, freed});
@@ -214,30 +212,35 @@ TokenLogprobs StepLoop::Logprobs(std::span<const float> logits, int32_t token, i
   return logprobs;
 }
 
-void StepLoop::OnLogits(ActiveRequest& request, int32_t position, std::span<float> logits) {
+void StepLoop::OnPrediction(const ModelRunner::Prediction& prediction) {
+  ActiveRequest& request = prediction.request;
   if (const auto top = request.applied.output.prompt_logprobs; top && !request.prompt_info_sent) {
     std::vector<TokenLogprobs>& logprobs = request.prompt_info.prompt_logprobs;
     if (logprobs.empty()) logprobs.push_back({request.tokens[0], std::nullopt, {}});
-    if (position + 1 < request.request.prompt_tokens) {
-      logprobs.push_back(Logprobs(logits, request.tokens[position + 1], *top));
+    const int32_t next = prediction.position + 1;
+    if (next < request.request.prompt_tokens) {
+      logprobs.push_back(Logprobs(prediction.ReadLogits(), request.tokens[next], *top));
       return;
     }
     SendPromptInfo(request);
   }
 
-  const auto top = request.applied.output.logprobs;
-  if (top) logits_copy_.assign(logits.begin(), logits.end());
-  const std::vector<int32_t>& forced = request.applied.forced_tokens;
-  const std::optional<int32_t> token = forced.empty()
-                                           ? request.sampler.Sample(logits, request.stop.banned())
-                                           : forced[request.completion_tokens()];
-  if (!token) {
-    Fail(request, absl::InternalError("the model gave no finite logit"), RequestOutcome::kError);
-    return;
+  int32_t token;
+  if (prediction.token) {
+    token = *prediction.token;
+    if (token < 0) {
+      Fail(request, absl::InternalError("the model gave no finite logit"), RequestOutcome::kError);
+      return;
+    }
+    request.sampler.Record(token);
+  } else {
+    token = request.applied.forced_tokens[request.completion_tokens()];
   }
   std::optional<TokenLogprobs> logprobs;
-  if (top) logprobs = Logprobs(logits_copy_, *token, *top);
-  AppendToken(request, *token, std::move(logprobs));
+  if (const auto top = request.applied.output.logprobs) {
+    logprobs = Logprobs(prediction.ReadLogits(), token, *top);
+  }
+  AppendToken(request, token, std::move(logprobs));
 }
 
 void StepLoop::AppendToken(ActiveRequest& request, int32_t token,

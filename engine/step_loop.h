@@ -79,7 +79,7 @@ class StepLoop {
   absl::Status CheckQueueNow();
   void Step();
   void Admit(const scheduler::SchedulerOutput& output);
-  void OnLogits(ActiveRequest& request, int32_t position, std::span<float> logits);
+  void OnPrediction(const ModelRunner::Prediction& prediction);
   void AppendToken(ActiveRequest& request, int32_t token, std::optional<TokenLogprobs> logprobs);
   void SendPromptInfo(ActiveRequest& request);
   TokenLogprobs Logprobs(std::span<const float> logits, int32_t token, int32_t top) const;
@@ -107,7 +107,6 @@ class StepLoop {
   scheduler::Scheduler scheduler_;
   std::unordered_map<std::string, std::unique_ptr<ActiveRequest>> requests_;
   std::vector<Ended> ended_;
-  std::vector<float> logits_copy_;
   StepStats step_;
   StepCost cost_;
   // From the inbox since the gauges were published.

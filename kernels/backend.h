@@ -8,7 +8,8 @@
 // a
 //   prompt is cut into chunks, whatever the thread count. Prefill and decode reduce in one order,
 //   so a recomputed token gets the key and value it had.
-// - Nothing is allocated after Reserve (rows up to max_rows, slots up to the store's size).
+// - Nothing is allocated after Reserve (rows up to max_rows, slots up to the store's size); by
+//   Sample nothing after its largest call.
 // - Called from one thread at a time; a backend parallelises inside an op.
 // - Shapes are the caller's duty: a violated one aborts with file and line.
 
@@ -30,6 +31,7 @@
 #include "kernels/batch.h"
 #include "kernels/kv_store.h"
 #include "kernels/quantization.h"
+#include "kernels/sampling.h"
 
 namespace hydrant::kernels {
 
@@ -209,6 +211,10 @@ class Backend {
   virtual void Activate(Activation activation, Matrix x) = 0;
   // y[i] = x[rows[i]].
   virtual void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) = 0;
+  // tokens[i] = the token that draws[i] chooses from its row of the logits, as sampling.h says; -1
+  // where all are NaN or -inf. No two draws are of one row. Leaves the logits as they were.
+  virtual void Sample(Matrix logits, std::span<const TokenDraw> draws,
+                      std::span<int32_t> tokens) = 0;
 
   // --- after a pass, over all layers and heads ---
   // Chooses one victim for each layer and head of each item and writes its slot into item.holes:

@@ -47,4 +47,20 @@ void CheckRope(const RopeParams& rope, std::span<const int32_t> positions, const
   HYDRANT_CHECK(table.cols == rope.rotary_dim);
 }
 
+void CheckDraws(const Matrix& logits, std::span<const TokenDraw> draws,
+                std::span<const int32_t> tokens) {
+  HYDRANT_CHECK(tokens.size() == draws.size());
+  HYDRANT_CHECK(logits.cols > 0);
+  for (const TokenDraw& draw : draws) {
+    HYDRANT_CHECK(draw.row >= 0 && draw.row < logits.rows);
+    HYDRANT_CHECK(draw.temperature >= 0.0f && draw.top_k >= 0);
+    HYDRANT_CHECK(draw.top_p >= 0.0f && draw.top_p <= 1.0f);
+    HYDRANT_CHECK(draw.min_p >= 0.0f && draw.min_p <= 1.0f);
+    HYDRANT_CHECK(draw.u >= 0.0 && draw.u < 1.0);
+    for (const LogitChange& change : draw.changes) {
+      HYDRANT_CHECK(change.id >= 0 && change.id < logits.cols);
+    }
+  }
+}
+
 }  // namespace hydrant::kernels

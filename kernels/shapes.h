@@ -18,6 +18,9 @@ absl::Status CheckMatrix(const MatrixSource& source, WeightDType dtype);
 absl::Status CheckGeometry(const KvGeometry& geometry);
 // Aborts unless Backend::ComputeRope can fill the table.
 void CheckRope(const RopeParams& rope, std::span<const int32_t> positions, const Matrix& table);
+// Aborts unless Backend::Sample can draw so.
+void CheckDraws(const Matrix& logits, std::span<const TokenDraw> draws,
+                std::span<const int32_t> tokens);
 
 }  // namespace hydrant::kernels
 

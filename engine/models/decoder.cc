@@ -11,6 +11,14 @@ namespace hydrant::engine {
 
 using kernels::Matrix;
 
+namespace {
+
+// Vocabularies are wide, and a buffer for every row of a batch would outgrow the weights of a small
+// model. A device has room for more, and each buffer full of logits costs it a wait.
+constexpr int kMaxLogitRows = 64, kMaxLogitRowsOfDevice = 256;
+
+}  // namespace
+
 absl::Status DecoderModel::Init(const weights::Checkpoint& checkpoint, const Options& options,
                                 const Progress& progress) {
   const auto activation = ActivationByName(config_.hidden_act);
@@ -20,6 +28,8 @@ absl::Status DecoderModel::Init(const weights::Checkpoint& checkpoint, const Opt
                      "\" (hidden_act, hidden_activation or activation_function) is not supported"));
   }
   activation_ = *activation;
+  max_logit_rows_ = std::min<int>(
+      options.max_rows, backend_.FreeDeviceBytes() ? kMaxLogitRowsOfDevice : kMaxLogitRows);
   absl::Status status = LoadWeights(checkpoint, options, progress);
   if (status.ok()) Reserve(options);
   return status;
@@ -65,9 +75,9 @@ void DecoderModel::Reserve(const Options& options) {
   work_.attention = AllocateRows(rows, q_cols);
   work_.up = AllocateRows(rows, int64_t{2} * c.intermediate_size);
   work_.activated = AllocateRows(rows, c.intermediate_size);
-  work_.last = AllocateRows(kMaxLogitRows, c.hidden_size);
-  work_.last_normed = AllocateRows(kMaxLogitRows, c.hidden_size);
-  work_.logits = AllocateRows(kMaxLogitRows, c.vocab_size);
+  work_.last = AllocateRows(max_logit_rows_, c.hidden_size);
+  work_.last_normed = AllocateRows(max_logit_rows_, c.hidden_size);
+  work_.logits = AllocateRows(max_logit_rows_, c.vocab_size);
   rope_.table = AllocateRows(rows, c.rotary_dim);
   if (sliding_rope_) sliding_rope_->table = AllocateRows(rows, c.rotary_dim);
   backend_.Reserve(options.max_rows,
@@ -203,9 +213,9 @@ void DecoderModel::RunMlp(const MlpBlock& block, Matrix x, bool accumulate, Matr
   backend_.Linear(activated, *block.down.weight, block.down.bias_or_null(), accumulate, y);
 }
 
-std::span<float> DecoderModel::Logits(std::span<const int32_t> rows) {
+Matrix DecoderModel::Logits(std::span<const int32_t> rows) {
   const auto count = static_cast<int64_t>(rows.size());
-  HYDRANT_CHECK(count <= kMaxLogitRows);
+  HYDRANT_CHECK(count <= max_logit_rows_);
   Matrix last{work_.last.data(), count, config_.hidden_size};
   backend_.GatherRows(hidden(), rows, last);
   if (final_norm_) {
@@ -215,7 +225,7 @@ std::span<float> DecoderModel::Logits(std::span<const int32_t> rows) {
   }
   const Matrix logits{work_.logits.data(), count, config_.vocab_size};
   backend_.Linear(ProjectOut(last), *head_.weight, head_.bias_or_null(), false, logits);
-  return {backend_.HostRows(logits), static_cast<size_t>(count * config_.vocab_size)};
+  return logits;
 }
 
 }  // namespace hydrant::engine

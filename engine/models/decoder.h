@@ -39,7 +39,8 @@ class DecoderModel : public Model {
   kernels::AttentionShape attention_shape() const final;
   size_t weight_bytes() const final { return weight_bytes_; }
   void Forward(const kernels::Batch& batch, kernels::KvStore& kv) final;
-  std::span<float> Logits(std::span<const int32_t> rows) final;
+  int max_logit_rows() const final { return max_logit_rows_; }
+  kernels::Matrix Logits(std::span<const int32_t> rows) final;
 
  protected:
   // What an architecture calls its tensors.
@@ -153,6 +154,7 @@ class DecoderModel : public Model {
   std::unique_ptr<kernels::Table> embedding_;  // may have its rows in head_
   Workspace work_;
   size_t weight_bytes_ = 0;
+  int max_logit_rows_ = 0;
   // Of this pass.
   const kernels::Batch* batch_ = nullptr;
   kernels::KvStore* kv_ = nullptr;

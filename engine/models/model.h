@@ -16,10 +16,6 @@
 
 namespace hydrant::engine {
 
-// Logits are computed for at most this many rows at a time: vocabularies are wide, and a buffer for
-// every row of a batch would outgrow the weights of a small model.
-inline constexpr int kMaxLogitRows = 64;
-
 class Model {
  public:
   struct Options {
@@ -44,9 +40,11 @@ class Model {
 
   // One pass: stores the keys and values of every row, and keeps the hidden states for Logits.
   virtual void Forward(const kernels::Batch& batch, kernels::KvStore& kv) = 0;
-  // Logits [rows.size(), vocab_size] of rows of the last pass, at most kMaxLogitRows of them; the
-  // memory is the model's, may be overwritten, and is valid until the next call.
-  virtual std::span<float> Logits(std::span<const int32_t> rows) = 0;
+  // Logits are computed for at most this many rows at a time.
+  virtual int max_logit_rows() const = 0;
+  // Logits [rows.size(), vocab_size] of rows of the last pass, in the backend's memory; valid until
+  // the next call.
+  virtual kernels::Matrix Logits(std::span<const int32_t> rows) = 0;
 };
 
 }  // namespace hydrant::engine

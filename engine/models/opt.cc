@@ -52,7 +52,7 @@ class Opt final : public DecoderModel {
            loader.Linear({{"model.decoder.project_in", c.hidden_size}}, embedding_cols(), false));
       load(project_out_,
            loader.Linear({{"model.decoder.project_out", embedding_cols()}}, c.hidden_size, false));
-      projected_out_ = AllocateRows(kMaxLogitRows, embedding_cols());
+      projected_out_ = AllocateRows(max_logit_rows(), embedding_cols());
     }
     return load.status();
   }

@@ -60,7 +60,8 @@ CpuBackend::CpuBackend(const KernelTable& kernels, int threads)
       pool_(threads),
       linear_(kernels, pool_),
       attention_(kernels, pool_),
-      eviction_(kernels, pool_) {}
+      eviction_(kernels, pool_),
+      sampling_(pool_) {}
 
 template <typename Body>
 void CpuBackend::ForRows(int64_t rows, int64_t cols, const Body& body) {
@@ -265,6 +266,11 @@ void CpuBackend::GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) {
     HYDRANT_CHECK(rows[row] >= 0 && rows[row] < x.rows);
     std::memcpy(y.f32() + row * y.cols, x.f32() + rows[row] * x.cols, x.cols * sizeof(float));
   });
+}
+
+void CpuBackend::Sample(Matrix logits, std::span<const TokenDraw> draws,
+                        std::span<int32_t> tokens) {
+  sampling_.Run(logits, draws, tokens);
 }
 
 void CpuBackend::Evict(std::span<const EvictionItem> items, KvStore& kv) {

@@ -12,6 +12,7 @@
 #include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/memory.h"
+#include "kernels/cpu/sampling.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace hydrant::kernels::cpu {
@@ -52,6 +53,7 @@ class CpuBackend : public Backend {
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
   void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
+  void Sample(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens) override;
   void Evict(std::span<const EvictionItem> items, KvStore& kv) override;
   void Compact(std::span<const EvictionItem> items, KvStore& kv) override;
   float* HostRows(Matrix x) override { return x.f32(); }
@@ -69,6 +71,7 @@ class CpuBackend : public Backend {
   LinearRunner linear_;
   AttentionRunner attention_;
   EvictionRunner eviction_;
+  SampleRunner sampling_;
 };
 
 }  // namespace hydrant::kernels::cpu

@@ -8,6 +8,7 @@
 #include "kernels/cuda/linear.h"
 #include "kernels/cuda/packed_matrix.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/sampling.h"
 #include "kernels/cuda/store.h"
 #include "kernels/cuda/table.h"
 #include "kernels/quantization.h"
@@ -62,6 +63,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device)
       rope_(*device_),
       gathered_(*device_),
       items_(*device_),
+      draws_(*device_),
       tiles_(*device_),
       tile_scales_(*device_),
       tile_groups_(*device_),
@@ -73,7 +75,8 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device)
       ids_(*device_),
       rows_(*device_),
       item_words_(*device_),
-      victims_(*device_) {}
+      victims_(*device_),
+      draw_words_(*device_) {}
 
 CudaBackend::~CudaBackend() = default;
 
@@ -257,6 +260,40 @@ void CudaBackend::GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) 
   HYDRANT_CHECK(y.rows == static_cast<int64_t>(rows.size()) && x.cols == y.cols);
   for (const int32_t row : rows) HYDRANT_CHECK(row >= 0 && row < x.rows);
   LaunchGather(x.f32(), SendInts(gathered_, rows, rows_), y.rows, y.cols, y.f32(), stream());
+}
+
+void CudaBackend::Sample(Matrix logits, std::span<const TokenDraw> draws,
+                         std::span<int32_t> tokens) {
+  CheckDraws(logits, draws, tokens);
+  if (draws.empty()) return;
+  size_t changes = 0;
+  for (const TokenDraw& draw : draws) changes += draw.changes.size();
+  const size_t changes_at = draws.size() * sizeof(DeviceDraw);
+  const size_t bytes = changes_at + changes * sizeof(LogitChange);
+  auto* const host = static_cast<uint8_t*>(draws_.Prepare(bytes));
+  auto* const host_draws = reinterpret_cast<DeviceDraw*>(host);
+  auto* const host_changes = reinterpret_cast<LogitChange*>(host + changes_at);
+  int32_t first = 0;
+  for (size_t i = 0; i < draws.size(); ++i) {
+    const TokenDraw& draw = draws[i];
+    const auto count = static_cast<int32_t>(draw.changes.size());
+    host_draws[i] = {draw.row,   first,      count,      draw.temperature,
+                     draw.top_k, draw.top_p, draw.min_p, draw.u};
+    std::copy(draw.changes.begin(), draw.changes.end(), host_changes + first);
+    first += count;
+  }
+  auto* const device =
+      draw_words_.Of<uint8_t>(bytes + changes * sizeof(float) + tokens.size_bytes());
+  auto* const replaced = reinterpret_cast<float*>(device + bytes);
+  auto* const device_tokens = reinterpret_cast<int32_t*>(replaced + changes);
+  draws_.Send(device, bytes);
+  LaunchSample(logits.f32(), logits.cols, reinterpret_cast<const DeviceDraw*>(device),
+               static_cast<int64_t>(draws.size()),
+               reinterpret_cast<const LogitChange*>(device + changes_at), replaced, device_tokens,
+               stream());
+  auto* const host_tokens = static_cast<int32_t*>(tokens_.AtLeast(tokens.size_bytes()));
+  device_->CopyOut(host_tokens, device_tokens, tokens.size_bytes());
+  std::copy_n(host_tokens, tokens.size(), tokens.begin());
 }
 
 float* CudaBackend::HostRows(Matrix x) {

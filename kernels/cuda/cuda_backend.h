@@ -3,8 +3,8 @@
 // as the KV cache's does. This class checks shapes and launches; the kernels stand in the .cu
 // files.
 //
-// Ops are launched and not waited for. Those that wait: HostRows and Evict, since the host reads
-// what they give; Compact only where evicted tokens are handed over, Attention only where a
+// Ops are launched and not waited for. Those that wait: Sample, HostRows and Evict, since the host
+// reads what they give; Compact only where evicted tokens are handed over, Attention only where a
 // sequence is audited.
 
 #ifndef HYDRANT_KERNELS_CUDA_CUDA_BACKEND_H_
@@ -61,6 +61,7 @@ class CudaBackend final : public Backend {
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
   void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
+  void Sample(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens) override;
   void Evict(std::span<const EvictionItem> items, KvStore& kv) override;
   void Compact(std::span<const EvictionItem> items, KvStore& kv) override;
   float* HostRows(Matrix x) override;
@@ -82,11 +83,11 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Device> device_;
   Planner planner_;
-  Sender embedded_, rope_, gathered_, items_;
-  PinnedMemory host_rows_;
+  Sender embedded_, rope_, gathered_, items_, draws_;
+  PinnedMemory host_rows_, tokens_;
   // Scratch, sized by Reserve; what a pass sends beside.
   DeviceMemory tiles_, tile_scales_, tile_groups_, sums_, parts_, logits_, lists_, inv_freq_, ids_,
-      rows_, item_words_, victims_;
+      rows_, item_words_, victims_, draw_words_;
   int max_rows_ = 0, max_splits_ = 0;
   int64_t max_cols_ = 0, max_slots_ = 0;
   // What audits and hand-overs read.

@@ -43,6 +43,9 @@ class ReferenceBackend final : public Backend {
   void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
 
+  // sampling.cc
+  void Sample(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens) override;
+
   // linear.cc
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source,
                                                      WeightDType dtype) override;
@@ -62,6 +65,12 @@ class ReferenceBackend final : public Backend {
   void Compact(std::span<const EvictionItem> items, KvStore& kv) override;
 
  private:
+  // A token that may be chosen.
+  struct Choice {
+    int32_t id;
+    float weight = 0.0f, mass = 0.0f;
+  };
+  int32_t SampleRow(const float* logits, int64_t vocabulary, const TokenDraw& draw);
   // One query head of one row: its output and, with keep_scores, the growth of the scores. Gives
   // the sum of exp(q.k) over the keys it saw.
   ExpSum AttendHead(const BatchSequence& sequence, int32_t position, int32_t window, float scale,
@@ -79,6 +88,9 @@ class ReferenceBackend final : public Backend {
   std::vector<int32_t> ranked_slots_;     // [max_slots]
   std::vector<bool> evicted_;             // [max_slots]
   std::vector<float> evicted_row_;        // [2, head_dim]
+  // Grown by Sample.
+  std::vector<float> sampled_row_;
+  std::vector<Choice> choices_;
 };
 
 }  // namespace hydrant::kernels

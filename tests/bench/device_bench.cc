@@ -169,6 +169,9 @@ class Bench {
         items.push_back({policy, slots, slots - 1, a.batch.sequences[i].blocks,
                          victims.data() + i * kv_heads, nullptr});
       }
+      std::vector<kernels::TokenDraw> draws(rows);
+      for (int i = 0; i < rows; ++i) draws[i].row = i;
+      std::vector<int32_t> tokens(rows);
       const double seconds = Seconds([&] {
         for (int layer = 0; layer < shape_.layers; ++layer) {
           backend_.RmsNorm(x, norm, 1e-5f, normed);
@@ -182,7 +185,7 @@ class Bench {
           backend_.Linear(active, *down, nullptr, false, x);
         }
         backend_.Linear(x, *head, nullptr, false, logits);
-        backend_.HostRows(logits);  // where tokens are chosen
+        backend_.Sample(logits, draws, tokens);
         if (h2o) backend_.Evict(items, *a.store);
       });
       Tell((h2o ? "decode_h2o_tokens_per_s_batch_" : "decode_full_tokens_per_s_batch_") +

@@ -37,8 +37,9 @@ inline std::vector<float> Logits(const weights::Checkpoint& checkpoint) {
   std::iota(batch.positions.begin(), batch.positions.end(), 0);
   batch.sequences.push_back({.num_rows = kTokens, .num_slots = kTokens, .blocks = blocks.data()});
   (*model)->Forward(batch, **store);
-  const auto logits = (*model)->Logits(batch.positions);
-  return {logits.begin(), logits.end()};
+  const kernels::Matrix logits = (*model)->Logits(batch.positions);
+  const float* values = backend->HostRows(logits);
+  return {values, values + logits.rows * logits.cols};
 }
 
 }  // namespace hydrant::engine

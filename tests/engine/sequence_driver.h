@@ -132,18 +132,20 @@ class SequenceDriver {
       runner_.Run(output);
       scheduler_.Commit(output);
       std::vector<ActiveRequest*> finished;
-      runner_.ForEachLogits([&](ActiveRequest& r, int32_t position, std::span<float> logits) {
+      runner_.ForEachPrediction([&](const ModelRunner::Prediction& prediction) {
+        ActiveRequest& r = prediction.request;
         DriverResult& result = results[index_of(r)];
-        if (position + 1 < r.request.prompt_tokens) {
-          result.prompt_logprobs.push_back(LogSoftmax(logits, r.tokens[position + 1]));
+        if (const int32_t next = prediction.position + 1; next < r.request.prompt_tokens) {
+          result.prompt_logprobs.push_back(LogSoftmax(prediction.ReadLogits(), r.tokens[next]));
           return;
         }
-        if (result.first_logits.empty()) result.first_logits.assign(logits.begin(), logits.end());
-        const int32_t token =
-            static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-        r.tokens.push_back(token);
+        if (result.first_logits.empty()) {
+          const std::span<const float> logits = prediction.ReadLogits();
+          result.first_logits.assign(logits.begin(), logits.end());
+        }
+        r.tokens.push_back(prediction.token.value());
         ++r.num_tokens;
-        result.tokens.push_back(token);
+        result.tokens.push_back(r.tokens.back());
         if (r.completion_tokens() == r.request.max_tokens) finished.push_back(&r);
       });
       runner_.Evict(output, scheduler_, [](ActiveRequest&, int32_t, int32_t) {});
@@ -183,6 +185,7 @@ class SequenceDriver {
     shape.prefill_eviction = r.prefill_eviction;
     ResolvedRequest resolved;
     resolved.policy = r.policy;
+    resolved.sampling.temperature = 0;
     if (r.policy) shape.budget = r.policy->budget();
     if (r.prompt_logprobs) resolved.output.prompt_logprobs = 0;
     auto active = std::make_unique<ActiveRequest>(

@@ -106,6 +106,19 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
   const RecallAudit audit{evicted_blocks.data(), 20, recall.data()};
   decode.sequences[0].audit = &audit;
 
+  // Sample may allocate in its first call.
+  const std::vector<LogitChange> changes = {{.id = 3, .bias = 1.0f}};
+  std::vector<TokenDraw> draws(9);
+  std::vector<int32_t> tokens(draws.size());
+  for (size_t i = 0; i < draws.size(); ++i) {
+    draws[i].row = static_cast<int64_t>(i);
+    draws[i].changes = changes;
+    draws[i].temperature = 1.0f;
+    draws[i].top_p = 0.99f;
+  }
+  const auto sample = [&] { backend->Sample(wide.matrix, draws, tokens); };
+  sample();
+
   const int64_t before = allocations;
   for (int pass = 0; pass < 2; ++pass) {
     backend->Embed(**table, prefill.token_ids, 1.0f, x.matrix);
@@ -132,6 +145,7 @@ TEST_P(BackendAllocationTest, NothingIsAllocatedAfterReserve) {
     }
     backend->GatedActivation(Activation::kSilu, wide.matrix, y.matrix);
     backend->GatherRows(y.matrix, prefill.token_ids, x.matrix);
+    sample();
   }
   EXPECT_EQ(allocations - before, 0);
 }

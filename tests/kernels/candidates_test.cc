@@ -1,4 +1,4 @@
-#include "engine/candidates.h"
+#include "kernels/candidates.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
-#include "engine/softmax.h"
+#include "kernels/softmax.h"
 
-namespace hydrant::engine {
+namespace hydrant::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -69,6 +69,16 @@ std::set<int32_t> Kept(const Candidates& candidates) {
   return ids;
 }
 
+void Filter(const std::vector<float>& logits, float temperature, int32_t top_k, float top_p,
+            float min_p, Candidates* candidates) {
+  TokenDraw draw;
+  draw.temperature = temperature;
+  draw.top_k = top_k;
+  draw.top_p = top_p;
+  draw.min_p = min_p;
+  candidates->Filter(logits, MaxLogit(logits), draw);
+}
+
 TEST(SelectBestTest, MatchesASort) {
   std::mt19937 rng(1);
   std::vector<Candidate> best;
@@ -99,7 +109,7 @@ TEST(CandidatesTest, FiltersMatchASort) {
     const int32_t top_k = rng() % 2 ? 1 + rng() % 320 : 0;
     const float top_p = top_k == 0 || rng() % 2 ? (1 + rng() % 999) / 1000.0f : 1.0f;
     const float min_p = rng() % 2 ? rng() % 300 / 1000.0f : 0.0f;
-    candidates.Filter(logits, MaxLogit(logits), temperature, top_k, top_p, min_p);
+    Filter(logits, temperature, top_k, top_p, min_p, &candidates);
 
     std::vector<Token> expected = Sorted(logits, temperature);
     if (top_k > 0 && expected.size() > static_cast<size_t>(top_k)) expected.resize(top_k);
@@ -115,7 +125,9 @@ TEST(CandidatesTest, FiltersMatchASort) {
       }
       expected.resize(n);
     }
-    const double bound = min_p * expected[0].probability;
+    // What min_p leaves, and what has a mass.
+    const double half = 0.5 / MassOfOne(static_cast<int64_t>(logits.size()));
+    const double bound = std::max<double>(min_p, half) * expected[0].probability;
     std::erase_if(expected, [&](const Token& t) {
       decided &= std::abs(t.probability / bound - 1) > 1e-6;
       return t.probability < bound;
@@ -136,7 +148,7 @@ TEST(CandidatesTest, TopPKeepsTheSmallestPrefix) {
   const std::vector<float> logits = {-3 * ln2, -1 * ln2, -3 * ln2, -2 * ln2};
   Candidates candidates;
   const auto kept = [&](float top_p) {
-    candidates.Filter(logits, MaxLogit(logits), 1, 0, top_p, 0);
+    Filter(logits, 1, 0, top_p, 0, &candidates);
     return Kept(candidates);
   };
   EXPECT_EQ(kept(1e-6f), (std::set<int32_t>{1}));
@@ -145,7 +157,7 @@ TEST(CandidatesTest, TopPKeepsTheSmallestPrefix) {
   EXPECT_EQ(kept(0.76f), (std::set<int32_t>{0, 1, 3}));
   EXPECT_EQ(kept(0.99f), (std::set<int32_t>{0, 1, 2, 3}));
   // top-p is of what top-k left: 2/3, 1/3.
-  candidates.Filter(logits, MaxLogit(logits), 1, 2, 0.6f, 0);
+  Filter(logits, 1, 2, 0.6f, 0, &candidates);
   EXPECT_EQ(Kept(candidates), (std::set<int32_t>{1}));
 }
 
@@ -156,7 +168,7 @@ TEST(CandidatesTest, ExtremeValuesKeepTheBest) {
         std::vector<float>{-kInf, 0, -kInf}, std::vector<float>{-3e38f, -1, -3e38f}}) {
     for (float temperature : {1e-45f, 1e-6f, 1e-3f}) {
       for (int32_t top_k : {0, 1, 3, std::numeric_limits<int32_t>::max()}) {
-        candidates.Filter(logits, MaxLogit(logits), temperature, top_k, 0.999f, 0);
+        Filter(logits, temperature, top_k, 0.999f, 0, &candidates);
         EXPECT_EQ(Kept(candidates), (std::set<int32_t>{1})) << temperature << " " << top_k;
         EXPECT_EQ(candidates.Draw(0.999999), 1);
       }
@@ -164,20 +176,22 @@ TEST(CandidatesTest, ExtremeValuesKeepTheBest) {
   }
 }
 
-TEST(CandidatesTest, DrawInvertsTheDistributionInOrderOfProbability) {
+TEST(CandidatesTest, DrawInvertsTheDistributionInOrderOfIds) {
   const float ln2 = std::log(2.0f);
+  // 1/8, 1/2, 1/8, 1/4
   const std::vector<float> logits = {-3 * ln2, -1 * ln2, -3 * ln2, -2 * ln2};
   Candidates candidates;
-  candidates.Filter(logits, MaxLogit(logits), 1, 4, 1, 0);
+  Filter(logits, 1, 4, 1, 0, &candidates);
   const auto draw = [&](double u) { return candidates.Draw(u); };
-  EXPECT_EQ(draw(0), 1);
-  EXPECT_EQ(draw(0.49), 1);
-  EXPECT_EQ(draw(0.51), 3);
-  EXPECT_EQ(draw(0.74), 3);
-  EXPECT_EQ(draw(0.76), 0);
-  EXPECT_EQ(draw(0.88), 2);
-  EXPECT_EQ(draw(1 - 0x1p-53), 2);
+  EXPECT_EQ(draw(0), 0);
+  EXPECT_EQ(draw(0.12), 0);
+  EXPECT_EQ(draw(0.13), 1);
+  EXPECT_EQ(draw(0.62), 1);
+  EXPECT_EQ(draw(0.63), 2);
+  EXPECT_EQ(draw(0.74), 2);
+  EXPECT_EQ(draw(0.76), 3);
+  EXPECT_EQ(draw(1 - 0x1p-53), 3);
 }
 
 }  // namespace
-}  // namespace hydrant::engine
+}  // namespace hydrant::kernels
