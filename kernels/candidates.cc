@@ -10,7 +10,7 @@
 namespace hydrant::kernels {
 namespace {
 
-// Blocks without a candidate are passed over by their maximum alone.
+// Blocks without a candidate are passed over as a whole.
 constexpr size_t kBlock = 64;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
@@ -19,11 +19,17 @@ template <typename Visit>
 void ForEachAbove(std::span<const float> logits, float threshold, Visit&& visit) {
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const size_t end = std::min(begin + kBlock, logits.size());
-    if (!(MaxLogit(logits.subspan(begin, end - begin)) > threshold)) continue;
+    if (!AnyAbove(logits.subspan(begin, end - begin), threshold)) continue;
     for (size_t i = begin; i < end; ++i) {
       if (logits[i] > threshold) threshold = visit(static_cast<int32_t>(i), logits[i]);
     }
   }
+}
+
+double SumOfMasses(std::span<const Candidate> candidates) {
+  double sum = 0;
+  for (const Candidate& c : candidates) sum += c.mass;
+  return sum;
 }
 
 }  // namespace
@@ -74,20 +80,14 @@ double Candidates::SelectForTopP(std::span<const float> logits, float max, const
   return total;
 }
 
-double Candidates::SumOfMasses(size_t begin, size_t end) const {
-  double sum = 0;
-  for (size_t i = begin; i < end; ++i) sum += kept_[i].mass;
-  return sum;
-}
-
-template <typename Order>
-size_t Candidates::PrefixReaching(double mass, const Order& order) {
-  size_t begin = 0;
-  size_t end = kept_.size();
+// Weighted quickselect: linear expected time.
+void Candidates::KeepBest(double mass) {
+  selected_ = kept_;
+  auto begin = selected_.begin(), end = selected_.end();
   while (end - begin > 1) {
-    const size_t middle = begin + (end - begin) / 2;
-    std::nth_element(kept_.begin() + begin, kept_.begin() + middle, kept_.begin() + end, order);
-    const double left = SumOfMasses(begin, middle);
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end, IsBetter);
+    const double left = SumOfMasses({begin, middle});
     if (left >= mass) {
       end = middle;
     } else {
@@ -95,7 +95,13 @@ size_t Candidates::PrefixReaching(double mass, const Order& order) {
       begin = middle;
     }
   }
-  return end;
+  const Candidate last = *begin;
+  std::erase_if(kept_, [&](const Candidate& c) { return IsBetter(last, c); });
+}
+
+void Candidates::Reserve(int64_t vocabulary) {
+  kept_.reserve(vocabulary);
+  selected_.reserve(vocabulary);
 }
 
 void Candidates::Filter(std::span<const float> logits, float max, const TokenDraw& draw) {
@@ -103,25 +109,31 @@ void Candidates::Filter(std::span<const float> logits, float max, const TokenDra
   double total = 0;
   if (draw.top_k > 0) {
     SelectBest(logits, std::min<int64_t>(draw.top_k, logits.size()), &kept_);
+    std::sort(kept_.begin(), kept_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   } else {
     HYDRANT_CHECK(draw.top_p < 1);
     total = SelectForTopP(logits, max, draw, mass_of_one);
   }
   for (Candidate& c : kept_) c.mass = MassOf(Weight(c.logit, max, draw.temperature), mass_of_one);
   if (draw.top_p < 1) {
-    if (draw.top_k > 0) total = SumOfMasses(0, kept_.size());
-    kept_.resize(PrefixReaching(MassForTopP(draw.top_p, total), IsBetter));
+    if (draw.top_k > 0) total = SumOfMasses(kept_);
+    KeepBest(MassForTopP(draw.top_p, total));
   }
-  std::erase_if(kept_, [&](const Candidate& c) {
-    return Weight(c.logit, max, draw.temperature) < draw.min_p || c.mass == 0.0f;
-  });
+  if (draw.min_p > 0) {
+    std::erase_if(kept_, [&](const Candidate& c) {
+      return Weight(c.logit, max, draw.temperature) < draw.min_p;
+    });
+  }
 }
 
-int32_t Candidates::Draw(double u) {
-  HYDRANT_CHECK(!kept_.empty());
-  const double mass = MassForDraw(u, SumOfMasses(0, kept_.size()));
-  const auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
-  return kept_[PrefixReaching(mass, by_id) - 1].id;
+int32_t Candidates::Draw(double u) const {
+  double left = MassForDraw(u, SumOfMasses(kept_));
+  for (const Candidate& c : kept_) {
+    left -= c.mass;
+    if (left <= 0) return c.id;
+  }
+  HYDRANT_CHECK(false);
 }
 
 }  // namespace hydrant::kernels

@@ -30,29 +30,27 @@ void SelectBest(std::span<const float> logits, int32_t count, std::vector<Candid
 class Candidates {
  public:
   // Whatever is filtered of so many tokens, nothing is allocated.
-  void Reserve(int64_t vocabulary) { kept_.reserve(vocabulary); }
+  void Reserve(int64_t vocabulary);
   // Applies top_k, top_p and min_p of `draw`, whose changes `logits` have and whose temperature is
   // above 0. One of the first two is on: without them softmax.h's ReachMass needs no candidates.
   // `max` is MaxLogit(logits), above -inf.
   void Filter(std::span<const float> logits, float max, const TokenDraw& draw);
 
   // The candidate that `u` chooses.
-  int32_t Draw(double u);
+  int32_t Draw(double u) const;
 
-  // In no order.
+  // In the order of ids.
   std::span<const Candidate> kept() const { return kept_; }
 
  private:
   // Fills kept_ with every token that top_p could keep; returns the mass of the whole vocabulary.
   double SelectForTopP(std::span<const float> logits, float max, const TokenDraw& draw,
                        float mass_of_one);
-  double SumOfMasses(size_t begin, size_t end) const;
-  // The least count such that the first `count` candidates in `order` have `mass` together; moves
-  // them to the front, the last of them at count - 1. Weighted quickselect: linear expected time.
-  template <typename Order>
-  size_t PrefixReaching(double mass, const Order& order);
+  // Leaves the fewest, best first, that have `mass` together.
+  void KeepBest(double mass);
 
   std::vector<Candidate> kept_;
+  std::vector<Candidate> selected_;  // KeepBest's
 };
 
 }  // namespace hydrant::kernels

@@ -1,10 +1,19 @@
 #include "kernels/softmax.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "kernels/check.h"
 #include "kernels/sampling.h"
+
+// Compiled for several instruction sets, of which the program takes the best that runs. All give
+// the same bits: nothing is fused (-ffp-contract=off), and the order of sums is written out.
+#if defined(__x86_64__)
+#define HYDRANT_FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HYDRANT_FOR_EACH_ISA
+#endif
 
 namespace hydrant::kernels {
 namespace {
@@ -14,18 +23,16 @@ constexpr size_t kLanes = 16;
 constexpr size_t kBlock = 256;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The masses of up to kBlock tokens.
-void MassesOf(const Weighed& weighed, std::span<const float> block, float* masses) {
+// The masses of a block, zeros past its end; returns their sum.
+HYDRANT_FOR_EACH_ISA
+double MassesOf(const Weighed& weighed, std::span<const float> block, float* masses) {
+  const float max = weighed.max, temperature = weighed.temperature;
+  const float min_weight = weighed.min_weight, mass_of_one = weighed.mass_of_one;
   for (size_t i = 0; i < block.size(); ++i) {
-    const float weight = Weight(block[i], weighed.max, weighed.temperature);
-    masses[i] = MassOf(KeepIf(weight >= weighed.min_weight, weight), weighed.mass_of_one);
+    const float weight = Weight(block[i], max, temperature);
+    masses[i] = MassOf(KeepIf(weight >= min_weight, weight), mass_of_one);
   }
-}
-
-double SumOfBlock(const Weighed& weighed, std::span<const float> block) {
-  float masses[kBlock];
-  MassesOf(weighed, block, masses);
-  std::fill(masses + block.size(), masses + kBlock, 0.0f);
+  for (size_t i = block.size(); i < kBlock; ++i) masses[i] = 0.0f;
   double lanes[kLanes] = {};
   for (size_t i = 0; i < kBlock; i += kLanes) {
     for (size_t j = 0; j < kLanes; ++j) lanes[j] += masses[i + j];
@@ -41,18 +48,27 @@ std::span<const float> BlockAt(std::span<const float> logits, size_t begin) {
 
 }  // namespace
 
+HYDRANT_FOR_EACH_ISA
 float MaxLogit(std::span<const float> logits) {
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, kMinusInfinity);
+  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+  Lanes lanes = kMinusInfinity - Lanes{};
   size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float x = logits[i + j];
-      lanes[j] = x > lanes[j] ? x : lanes[j];
-    }
+    Lanes x;
+    std::memcpy(&x, &logits[i], sizeof(x));
+    lanes = x > lanes ? x : lanes;
   }
-  for (; i < logits.size(); ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
-  return *std::max_element(lanes, lanes + kLanes);
+  float max = kMinusInfinity;
+  for (; i < logits.size(); ++i) max = logits[i] > max ? logits[i] : max;
+  for (size_t j = 0; j < kLanes; ++j) max = lanes[j] > max ? lanes[j] : max;
+  return max;
+}
+
+HYDRANT_FOR_EACH_ISA
+bool AnyAbove(std::span<const float> logits, float threshold) {
+  int found = 0;
+  for (const float x : logits) found |= x > threshold;
+  return found != 0;
 }
 
 int32_t FirstEqual(std::span<const float> logits, float max) {
@@ -68,28 +84,35 @@ int32_t FirstEqual(std::span<const float> logits, float max) {
 }
 
 double SumMasses(const Weighed& weighed) {
+  float masses[kBlock];
   double sum = 0;
   for (size_t begin = 0; begin < weighed.logits.size(); begin += kBlock) {
-    sum += SumOfBlock(weighed, BlockAt(weighed.logits, begin));
+    sum += MassesOf(weighed, BlockAt(weighed.logits, begin), masses);
   }
   return sum;
 }
 
-int32_t ReachMass(const Weighed& weighed, double mass) {
+double SumMasses(const Weighed& weighed, std::vector<double>* sums_of_blocks) {
+  sums_of_blocks->clear();
+  float masses[kBlock];
+  double sum = 0;
   for (size_t begin = 0; begin < weighed.logits.size(); begin += kBlock) {
-    const std::span<const float> block = BlockAt(weighed.logits, begin);
-    const double sum = SumOfBlock(weighed, block);
-    if (sum < mass) {
-      mass -= sum;
-      continue;
-    }
-    float masses[kBlock];
-    MassesOf(weighed, block, masses);
-    size_t i = 0;
-    for (; masses[i] < mass; ++i) mass -= masses[i];
-    return static_cast<int32_t>(begin + i);
+    sums_of_blocks->push_back(MassesOf(weighed, BlockAt(weighed.logits, begin), masses));
+    sum += sums_of_blocks->back();
   }
-  HYDRANT_CHECK(false);
+  return sum;
+}
+
+int32_t ReachMass(const Weighed& weighed, std::span<const double> sums_of_blocks, double mass) {
+  size_t block = 0;
+  for (; sums_of_blocks[block] < mass; ++block) mass -= sums_of_blocks[block];
+  const size_t begin = block * kBlock;
+  HYDRANT_CHECK(begin < weighed.logits.size());
+  float masses[kBlock];
+  MassesOf(weighed, BlockAt(weighed.logits, begin), masses);
+  size_t i = 0;
+  for (; masses[i] < mass; ++i) mass -= masses[i];
+  return static_cast<int32_t>(begin + i);
 }
 
 }  // namespace hydrant::kernels

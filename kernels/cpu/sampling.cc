@@ -9,7 +9,8 @@
 namespace hydrant::kernels::cpu {
 namespace {
 
-constexpr int64_t kPiece = 8192;  // logits
+// Logits that one thread goes through in a few microseconds.
+constexpr int64_t kPiece = 65536;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 bool NeedsCandidates(const TokenDraw& draw) {
@@ -19,7 +20,7 @@ bool NeedsCandidates(const TokenDraw& draw) {
 }  // namespace
 
 int32_t SampleRunner::Choose(std::span<const float> logits, std::span<const float> maxima,
-                             const TokenDraw& draw, Candidates& candidates) const {
+                             const TokenDraw& draw, Scratch& scratch) const {
   const float max = *std::max_element(maxima.begin(), maxima.end());
   if (max == kMinusInfinity) return -1;
   if (draw.temperature == 0.0f) {
@@ -28,12 +29,13 @@ int32_t SampleRunner::Choose(std::span<const float> logits, std::span<const floa
     return static_cast<int32_t>(begin) + FirstEqual(logits.subspan(begin), max);
   }
   if (NeedsCandidates(draw)) {
-    candidates.Filter(logits, max, draw);
-    return candidates.Draw(draw.u);
+    scratch.candidates.Filter(logits, max, draw);
+    return scratch.candidates.Draw(draw.u);
   }
   const Weighed weighed{logits, max, draw.temperature, draw.min_p,
                         MassOfOne(static_cast<int64_t>(logits.size()))};
-  return ReachMass(weighed, MassForDraw(draw.u, SumMasses(weighed)));
+  const double mass = SumMasses(weighed, &scratch.sums_of_blocks);
+  return ReachMass(weighed, scratch.sums_of_blocks, MassForDraw(draw.u, mass));
 }
 
 void SampleRunner::Run(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens) {
@@ -43,7 +45,7 @@ void SampleRunner::Run(Matrix logits, std::span<const TokenDraw> draws, std::spa
     return std::span(logits.f32() + draw.row * logits.cols, static_cast<size_t>(logits.cols));
   };
   if (std::any_of(draws.begin(), draws.end(), NeedsCandidates)) {
-    for (Candidates& candidates : candidates_) candidates.Reserve(logits.cols);
+    for (Scratch& scratch : scratch_) scratch.candidates.Reserve(logits.cols);
   }
   first_replaced_.assign(1, 0);
   for (const TokenDraw& draw : draws) {
@@ -70,7 +72,7 @@ void SampleRunner::Run(Matrix logits, std::span<const TokenDraw> draws, std::spa
   pool_.ForEach(count, 1, [&](int64_t i, int member) {
     const std::span<float> row = row_of(draws[i]);
     tokens[i] =
-        Choose(row, std::span(maxima_).subspan(i * pieces, pieces), draws[i], candidates_[member]);
+        Choose(row, std::span(maxima_).subspan(i * pieces, pieces), draws[i], scratch_[member]);
     const float* replaced = replaced_.data() + first_replaced_[i];
     for (const LogitChange& change : draws[i].changes) row[change.id] = *replaced++;
   });

@@ -17,18 +17,23 @@ namespace hydrant::kernels::cpu {
 // Threads share out pieces of the rows to find their largest logits, then the rows themselves.
 class SampleRunner {
  public:
-  explicit SampleRunner(ThreadPool& pool) : pool_(pool), candidates_(pool.size()) {}
+  explicit SampleRunner(ThreadPool& pool) : pool_(pool), scratch_(pool.size()) {}
 
   void Run(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens);
 
  private:
+  struct Scratch {
+    Candidates candidates;
+    std::vector<double> sums_of_blocks;
+  };
+
   // Of a row that is changed already; `maxima` are those of its pieces.
   int32_t Choose(std::span<const float> logits, std::span<const float> maxima,
-                 const TokenDraw& draw, Candidates& candidates) const;
+                 const TokenDraw& draw, Scratch& scratch) const;
 
   ThreadPool& pool_;
-  std::vector<Candidates> candidates_;  // of each thread
-  std::vector<float> maxima_;           // [draws, pieces]
+  std::vector<Scratch> scratch_;  // of each thread
+  std::vector<float> maxima_;     // [draws, pieces]
   // The logits that changes took the place of, of one draw after the other; where those of each
   // begin.
   std::vector<float> replaced_;

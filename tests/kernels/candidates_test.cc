@@ -125,9 +125,7 @@ TEST(CandidatesTest, FiltersMatchASort) {
       }
       expected.resize(n);
     }
-    // What min_p leaves, and what has a mass.
-    const double half = 0.5 / MassOfOne(static_cast<int64_t>(logits.size()));
-    const double bound = std::max<double>(min_p, half) * expected[0].probability;
+    const double bound = min_p * expected[0].probability;
     std::erase_if(expected, [&](const Token& t) {
       decided &= std::abs(t.probability / bound - 1) > 1e-6;
       return t.probability < bound;

@@ -76,7 +76,9 @@ TEST(SoftmaxTest, MassesAddUpToTheSameInAnyOrder) {
   EXPECT_EQ(sum(), expected);
   // The last token that counts is reached by the whole, and not before.
   const Weighed weighed{logits, max, 1.5f, 1e-4f, one};
-  const int32_t last = ReachMass(weighed, expected);
+  std::vector<double> sums_of_blocks;
+  EXPECT_EQ(SumMasses(weighed, &sums_of_blocks), expected);
+  const int32_t last = ReachMass(weighed, sums_of_blocks, expected);
   EXPECT_GT(SumMasses({{&logits[last], 1}, max, 1.5f, 1e-4f, one}), 0);
   for (size_t i = last + 1; i < logits.size(); ++i) {
     EXPECT_EQ(SumMasses({{&logits[i], 1}, max, 1.5f, 1e-4f, one}), 0);
