@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build="${1:-build/gpu}"
 result="${2:-gpu_check.json}"
 suites=(backend_rows_test backend_linear_test backend_attention_test backend_invariance_test
-  backend_eviction_test backend_recall_test eviction_oracle_test golden_test)
+  backend_sampling_test backend_eviction_test backend_recall_test eviction_oracle_test golden_test)
 filter='*cuda*:-*emulated*'
 steps=()
 failed=0
@@ -51,7 +51,8 @@ done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck synccheck; do
     for small in 'backend_rows_test *RmsNorm*' 'backend_linear_test *IsTheProduct*' \
-      'backend_attention_test *ScoresGrowOnlyWhenKept*' 'backend_eviction_test *Positions*'; do
+      'backend_attention_test *ScoresGrowOnlyWhenKept*' 'backend_eviction_test *Positions*' \
+      'backend_sampling_test *NothingIsChosen*'; do
       read -r suite test <<<"$small"
       step "$tool $suite" compute-sanitizer --tool "$tool" --error-exitcode 1 \
         "$build/tests/$suite" --gtest_filter="$test/cuda"
