@@ -60,8 +60,8 @@ class Hydrant:
             address = f"127.0.0.1:{probe.getsockname()[1]}"
         serve = [str(self.binary), "serve", f"--model={self.model}", f"--listen={address}",
                  "--metrics_listen=off", *self.flags]  # fmt: skip
-        if not any(flag.startswith("--weight_dtype") for flag in self.flags):
-            serve.append(f"--weight_dtype={workload.weight_dtype}")
+        given = {flag.partition("=")[0] for flag in self.flags}
+        serve += [flag for flag in workload.serve_flags if flag.partition("=")[0] not in given]
         if workload.kv_bytes:
             serve.append(f"--kv_cache_bytes={workload.kv_bytes}")
         bench = [str(self.binary), "bench", f"--server={address}", "--wait=2m",
@@ -88,7 +88,8 @@ class Hydrant:
         last = reports[-1]
         note = ""
         if workload.kv_bytes:
-            note = (f"{last['mean_running']:.1f} running on average,"
+            note = (f"{last['server']['kv_cache_dtype']} KV,"
+                    f" {last['mean_running']:.1f} running on average,"
                     f" {last['usage']['preemptions']} preemptions")  # fmt: skip
         return Run(
             median_rate(workload, workload.concurrency, [report["seconds"] for report in reports]),
