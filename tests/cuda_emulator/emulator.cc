@@ -217,6 +217,7 @@ Machine& MakeMachine() {
     m->phases.reserve(kMaxThreads / kWarp);
     m->reduced.reserve(kMaxThreads / kWarp);
     m->exchanged.reserve(kMaxThreads * 2 * kExchangeBytes);
+    m->copies.resize(kMaxThreads);
     m->shared_arrays.reserve(64);
     m->checked_blocks.reserve(256);
     made_machine.store(m, std::memory_order_release);

@@ -72,6 +72,8 @@ uint8_t* Gather(unsigned mask, const void* value, size_t bytes, Site site);
 // Replaces each of values[count] by what `op`, which is commutative, makes of all lanes' values,
 // lanes 16 apart first, then 8, 4, 2 and 1.
 void WarpReduceAll(float* values, int count, float (*op)(float, float), Site site);
+// The same of the values of lanes 4 i to 4 i + 3: lanes 1 apart, then 2.
+void QuadReduceAll(float* values, int count, float (*op)(float, float), Site site);
 int AtomicAdd(int* address, int value);
 
 // An array of the block, the same for all of its threads, made by the first that asks with this

@@ -26,6 +26,20 @@ struct Fiber {
   uint32_t warp_barriers;   // __syncwarp only: shuffles order no memory
 };
 
+// Asynchronous copies of a thread that are under way, oldest first.
+struct Copies {
+  struct Copy {
+    void* to;
+    uint32_t group;
+    uint8_t bytes[16];
+  };
+  static constexpr uint32_t kMost = 256;
+  Copy copies[kMost];  // number i at i % kMost
+  uint32_t begin = 0, end = 0;
+  uint32_t group = 0;  // the open one
+  uint32_t block_serial = 0;
+};
+
 // A stretch of address space, all of it reserved at once and used from the start.
 struct Range {
   uintptr_t begin = 0;
@@ -64,7 +78,8 @@ struct Machine {
   std::vector<int> warp_arrivals;
   std::vector<uint8_t> exchanged;  // [warps][2 phases][32][kExchangeBytes]
   std::vector<int> phases;         // [warps]
-  std::vector<uint8_t> reduced;    // [warps]: whether WarpReduceAll has been computed
+  std::vector<uint8_t> reduced;    // [warps]: whether one lane has computed for all
+  std::vector<Copies> copies;      // [kMaxThreads]
 
   Range stacks;
 

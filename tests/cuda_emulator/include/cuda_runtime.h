@@ -81,6 +81,13 @@ void WarpReduce(float (&values)[kCount], const Op& op, Site site = Site::Here())
       values, kCount, [](float a, float b) { return Op()(a, b); }, site);
 }
 
+// The same of shuffles by xor of 1 and 2.
+template <int kCount, typename Op>
+void QuadReduce(float (&values)[kCount], const Op& op, Site site = Site::Here()) {
+  QuadReduceAll(
+      values, kCount, [](float a, float b) { return Op()(a, b); }, site);
+}
+
 }  // namespace cuda_emulator
 
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
