@@ -10,9 +10,6 @@
 
 namespace hydrant::kernels::HYDRANT_CUDA_NAMESPACE {
 
-// Query vectors (row, query head of the KV head) that a block attends for at a time. A sequence's
-// are numbered row * group + head within its group.
-constexpr int kTileQueries = 16;
 // Slots after which attention closes its sums and begins new ones. What a row gets is the same
 // however many blocks share out its slots, since all cut them here.
 constexpr int kSplitSlots = 256;
@@ -25,6 +22,8 @@ struct DeviceSequence {
   int32_t first_split;  // of its part of the scratch of decode
 };
 
+// The query vectors (row, query head of the KV head) from first_query on, as many as a block
+// attends for. A sequence's are numbered row * group + head within its group.
 struct QueryTile {
   int32_t sequence, first_query;
 };

@@ -1,5 +1,5 @@
-// Tensor core, conversion and asynchronous copy instructions (sm_80 and later). The emulator has a
-// twin of each (tests/cuda_emulator/twins.cc).
+// Tensor core, conversion, exponential and asynchronous copy instructions (sm_80 and later). The
+// emulator has a twin of each (tests/cuda_emulator/twins.cc).
 //
 // A warp multiplies A, 16 rows of 32 bytes, by B, 8 columns of 32 bytes: 16 bf16 or 32 int8 numbers
 // each. With g = lane / 4 and t = lane % 4, a lane holds
@@ -17,6 +17,7 @@
 #ifndef __CUDACC__
 #include <mma_twins.h>
 
+#include "kernels/bfloat16.h"
 #include "kernels/float16.h"
 #endif
 
@@ -44,6 +45,20 @@ __device__ __forceinline__ float F16ToFloat(uint16_t half) {
   return value;
 }
 
+// Two numbers rounded to bf16, the first low.
+__device__ __forceinline__ uint32_t PackBF16(float first, float second) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+// 2^x to within 2^-22 of itself; 0 below the normal numbers.
+__device__ __forceinline__ float Exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
 __device__ __forceinline__ uint32_t SharedAddress(const void* memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }
@@ -63,8 +78,10 @@ __device__ __forceinline__ void LoadMatrices(uint32_t r[4], const void* row) {
   }
 }
 
-__device__ __forceinline__ void CopyAsync16(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(SharedAddress(to)), "l"(from)
+// Zeros in place of what is at `from` where that does not exist.
+__device__ __forceinline__ void CopyAsync16(void* to, const void* from, bool exists = true) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from),
+               "r"(exists ? 16 : 0)
                : "memory");
 }
 __device__ __forceinline__ void CopyAsyncCommit() {
@@ -83,11 +100,18 @@ inline void Mma(float c[4], const uint32_t a[4], const uint32_t b[2]) {
 inline void Mma(int32_t c[4], const uint32_t a[4], const uint32_t b[2]) {
   ::cuda_emulator::MmaInt8(c, a, b);
 }
+inline uint32_t PackBF16(float first, float second) {
+  return static_cast<uint32_t>(::hydrant::kernels::FloatToBF16(second)) << 16 |
+         ::hydrant::kernels::FloatToBF16(first);
+}
+inline float Exp2(float x) { return exp2f(x); }
 template <bool kTransposed>
 inline void LoadMatrices(uint32_t r[4], const void* row) {
   ::cuda_emulator::LoadMatrices(r, row, kTransposed);
 }
-inline void CopyAsync16(void* to, const void* from) { ::cuda_emulator::CopyAsync16(to, from); }
+inline void CopyAsync16(void* to, const void* from, bool exists = true) {
+  ::cuda_emulator::CopyAsync16(to, from, exists);
+}
 inline void CopyAsyncCommit() { ::cuda_emulator::CopyAsyncCommit(); }
 template <int kNewer>
 inline void CopyAsyncWait() {

@@ -18,7 +18,7 @@ size_t Append(std::vector<int32_t>& words, const std::vector<T>& values) {
   return at;
 }
 
-int TilesOf(int queries) { return (queries + kTileQueries - 1) / kTileQueries; }
+int TilesOf(int queries, int tile_queries) { return (queries + tile_queries - 1) / tile_queries; }
 
 }  // namespace
 
@@ -51,12 +51,12 @@ void Planner::AddSequence(const BatchSequence& s, const KvGeometry& kv, int firs
   sequences_.push_back(sequence);
 }
 
-void Planner::AddTiles(const Batch& batch, bool singles, int group) {
+void Planner::AddTiles(const Batch& batch, bool singles, int group, int tile_queries) {
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const int rows = batch.sequences[i].num_rows;
     if ((rows == 1) != singles) continue;
-    for (int tile = 0; tile < TilesOf(rows * group); ++tile) {
-      tiles_.push_back({static_cast<int32_t>(i), tile * kTileQueries});
+    for (int tile = 0; tile < TilesOf(rows * group, tile_queries); ++tile) {
+      tiles_.push_back({static_cast<int32_t>(i), tile * tile_queries});
     }
   }
 }
@@ -67,6 +67,7 @@ const PassPlan& Planner::Plan(const Batch& batch, const AttentionShape& shape, c
   HYDRANT_CHECK(shape.heads > 0 && shape.heads % shape.kv_heads == 0);
   HYDRANT_CHECK(batch.positions.size() == batch.token_ids.size());
   const int group = shape.heads / shape.kv_heads;
+  const int decode_tiles = TilesOf(group, kDecodeQueries);
   words_.clear();
   sequences_.clear();
   blocks_.clear();
@@ -91,11 +92,11 @@ const PassPlan& Planner::Plan(const Batch& batch, const AttentionShape& shape, c
       HYDRANT_CHECK(own <= max_splits);
       if (plan_.decodes.empty() || splits + own > max_splits) {
         const int before = static_cast<int>(singles_.size());
-        plan_.decodes.push_back({before * TilesOf(group), 0, before, 0, 0});
+        plan_.decodes.push_back({before * decode_tiles, 0, before, 0, 0});
         splits = 0;
       }
       PassPlan::Decode& decode = plan_.decodes.back();
-      decode.tiles += TilesOf(group);
+      decode.tiles += decode_tiles;
       decode.singles += 1;
       decode.max_splits = std::max(decode.max_splits, own);
       first_split = splits;
@@ -109,9 +110,9 @@ const PassPlan& Planner::Plan(const Batch& batch, const AttentionShape& shape, c
   }
   // A row without a sequence has nowhere to go.
   HYDRANT_CHECK(std::find(rows_.begin(), rows_.end(), -1) == rows_.end());
-  AddTiles(batch, true, group);
+  AddTiles(batch, true, group, kDecodeQueries);
   plan_.first_prefill_tile = static_cast<int>(tiles_.size());
-  AddTiles(batch, false, group);
+  AddTiles(batch, false, group, PrefillQueries(kv.dtype, kv.head_dim));
   plan_.prefill_tiles = static_cast<int>(tiles_.size()) - plan_.first_prefill_tile;
   plan_.scored_prefills = static_cast<int>(scored_.size());
 

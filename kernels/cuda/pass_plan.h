@@ -39,7 +39,7 @@ class Planner {
     size_t positions, sequence_of_row, sequences, blocks, holes, singles, scored, tiles;
   };
   void AddSequence(const BatchSequence& sequence, const KvGeometry& kv, int first_split);
-  void AddTiles(const Batch& batch, bool singles, int group);
+  void AddTiles(const Batch& batch, bool singles, int group, int tile_queries);
 
   std::vector<int32_t> words_, sent_;  // everything is 32 bits wide
   std::vector<DeviceSequence> sequences_;

@@ -19,7 +19,19 @@ __device__ inline void WarpReduce(float (&values)[kCount], const Op& op) {
     }
   }
 }
+
+// The same over the four lanes 4 i to 4 i + 3: lanes 1 apart, then 2.
+template <int kCount, typename Op>
+__device__ inline void QuadReduce(float (&values)[kCount], const Op& op) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+      values[i] = op(values[i], __shfl_xor_sync(kWholeWarp, values[i], lanes));
+    }
+  }
+}
 #else
+using ::cuda_emulator::QuadReduce;
 using ::cuda_emulator::WarpReduce;
 #endif
 

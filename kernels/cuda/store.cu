@@ -56,8 +56,9 @@ __device__ void StoreSide(const KvView& kv, uint8_t* block, int place, float* ro
     for (int d = lane; d < kv.head_dim; d += kWarpSize) reinterpret_cast<float*>(to)[d] = row[d];
   }
   if constexpr (kDType == KvDType::kBF16) {
-    for (int d = lane; d < kv.head_dim; d += kWarpSize) {
-      reinterpret_cast<uint16_t*>(to)[d] = FloatToBF16(row[d]);
+    // To the end of the row: attention copies rows as they are.
+    for (int d = lane; d < side.row_bytes / 2; d += kWarpSize) {
+      reinterpret_cast<uint16_t*>(to)[d] = d < kv.head_dim ? FloatToBF16(row[d]) : 0;
     }
   }
   if constexpr (kDType == KvDType::kInt8) {
@@ -123,8 +124,18 @@ __global__ void RopeAndStoreKernel(StoreRows store) {
 template <KvDType kDType, bool kKey>
 __device__ void ReadSide(const KvView& kv, int head, int64_t slot, float* shared, float* to) {
   const int lane = threadIdx.x % kWarpSize;
-  const KvReader<kDType, kKey> reader(kv, head, slot);
-  for (int d = lane; d < kv.head_dim; d += kWarpSize) shared[d] = reader[d];
+  const KvReader<kDType, kKey> reader(kv, StripOf(kv, head),
+                                      static_cast<int32_t>(slot / kBlockSlots),
+                                      static_cast<int>(slot % kBlockSlots));
+  static_assert(kWarpSize * kReadChannels >= kMaxHeadDim);
+  if (const int d = lane * kReadChannels; d < kv.head_dim) {
+    float numbers[kReadChannels];
+    reader.Load(d, numbers);
+    const float scale = reader.Scale();
+    for (int i = 0; i < min(kReadChannels, kv.head_dim - d); ++i) {
+      shared[d + i] = numbers[i] * scale;
+    }
+  }
   __syncwarp(kWholeWarp);
   if constexpr (KvIsGrouped(kDType)) RotateRow(shared, kv.head_dim, kv.rotation, kv.normalise);
   for (int d = lane; d < kv.head_dim; d += kWarpSize) to[d] = shared[d];
