@@ -84,6 +84,18 @@ TEST_P(BackendInvarianceTest, DecodeEqualsPrefill) {
   }
 }
 
+// Backends cut long sequences in pieces, whose sums must come together in one way.
+TEST_P(BackendInvarianceTest, DecodeEqualsPrefillOfLongSequences) {
+  for (const KvDType dtype : {KvDType::kBF16, KvDType::kKivi2}) {
+    SCOPED_TRACE(KvDTypeName(dtype));
+    KvShape shape{3, 1, 64, 1, dtype, {}};
+    shape.max_rows = 600;
+    const Trace prefill = RunInChunks(MakeBackend(GetParam()), shape, {600});
+    ExpectSameTrace(RunInChunks(MakeBackend(GetParam()), shape, {255, 1, 1, 300, 1, 1, 41}),
+                    prefill);
+  }
+}
+
 TEST_P(BackendInvarianceTest, DoesNotDependOnTheNumberOfThreads) {
   if (MakeBackend(GetParam(), 2)->num_threads() == 1) GTEST_SKIP() << "it has one";
   for (const KvShape& shape : CasesFor(GetParam(), Shapes())) {
