@@ -60,23 +60,6 @@ HYDRANT_INLINE void AmxStoreSums(float* to, int64_t stride) {
   _tile_stored(3, to + 3 * kLanes, stride * 4);
 }
 
-// 2^x to 3e-7 of itself, 0 at -inf. The polynomial has the least maximum of the relative error over
-// [0, 1].
-HYDRANT_INLINE F16 AmxExp2(F16 x) {
-  constexpr auto kAll = static_cast<__mmask16>(-1);
-  const auto power = (__m512)x.part[0];
-  // What x is above the next integer below, and that integer is the part of it that scalef takes.
-  constexpr int kFloor = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const F16 f = {{(PartF)_mm512_maskz_reduce_ps(kAll, power, kFloor)}};
-  F16 p = SetF(1.877576673e-03f);
-  p = Fma(p, f, SetF(8.989340096e-03f));
-  p = Fma(p, f, SetF(5.582631805e-02f));
-  p = Fma(p, f, SetF(2.401536170e-01f));
-  p = Fma(p, f, SetF(6.931530732e-01f));
-  p = Fma(p, f, SetF(9.999999251e-01f));
-  return {{(PartF)_mm512_maskz_scalef_ps(kAll, (__m512)p.part[0], power)}};
-}
-
 // A row's softmax while its scores come, kAmxSums blocks at a time: terms are counted from a score
 // of the row's own, the largest of the first blocks that it sees anything of. So they need not wait
 // for the largest of all, and are taken from scores that are still in the first cache.
@@ -95,7 +78,7 @@ static __attribute__((noinline)) void AmxMoveReference(const StripArgs& args, in
                                                        int64_t slots, float factor, AmxRow& row) {
   const float reference = ReduceMax(scores);
   if (row.reference != -__builtin_inff()) {
-    const F16 by = AmxExp2(SetF((row.reference - reference) * factor));
+    const F16 by = Exp2(SetF((row.reference - reference) * factor));
     row.sum = row.sum * by;
     float* terms = args.probabilities + r * args.stride;
     auto* narrow = static_cast<uint16_t*>(args.narrow) + r * args.stride;
@@ -128,7 +111,7 @@ HYDRANT_INLINE void AmxTerms(const StripArgs& args, int r, int64_t b, int64_t he
   float* terms = args.probabilities + r * args.stride + b * kSlots;
   auto* narrow = static_cast<uint16_t*>(args.narrow) + r * args.stride + b * kSlots;
   HYDRANT_UNROLL for (int j = 0; j < kAmxSums; ++j) {
-    const F16 e = AmxExp2(Fma(score[j], by, row.from));
+    const F16 e = Exp2(Fma(score[j], by, row.from));
     row.sum = row.sum + e;
     if constexpr (kKeepProbabilities) StoreF(terms + j * kLanes, e);
     AmxBF16Kv::Store(narrow + j * kLanes, e);
@@ -139,7 +122,7 @@ template <bool kKeepProbabilities>
 static void AmxAttendKeysOf(StripArgs& args) {
   const int64_t blocks = (args.limit[args.count - 1] + kSlots - 1) / kSlots;
   const int64_t whole = args.positions == nullptr ? args.limit[0] / kSlots : 0;
-  const float factor = args.scale * 1.44269504088896341f;
+  const float factor = args.scale * kLog2E;
   const int64_t padded = PadHeadDim(args.head_dim);
   auto* queries = reinterpret_cast<uint16_t*>(args.query_scratch);
   PrepareQueries<AmxBF16Kv>(args, padded, queries);

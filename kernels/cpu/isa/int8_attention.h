@@ -1,9 +1,9 @@
 // Attention over int8 keys and values in integers. What multiplies them is rounded to 16 bits and
-// split into two bytes: queries, by their largest, and the softmax's terms times the scales of
-// their values, by the largest of those. Products and sums are then exact, so that vectors and
-// tiles (amx_int8_attention.h) give the same numbers, and a row's numbers depend on nothing but its
-// own slots, as attention.h promises. The rounding is 1/256 of that of the keys and values
-// themselves.
+// split into two bytes: queries, in steps of their largest, and the softmax's terms times the
+// scales of their values, in steps of the largest scale. Products and sums are then exact, so that
+// vectors and tiles (amx_int8_attention.h) give the same numbers, and a row's numbers depend on
+// nothing but its own slots, as attention.h promises. The rounding is 1/256 of that of the keys and
+// values themselves.
 
 #ifndef HYDRANT_KERNELS_CPU_ISA_INT8_ATTENTION_H_
 #define HYDRANT_KERNELS_CPU_ISA_INT8_ATTENTION_H_
@@ -17,9 +17,9 @@
 namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 inline constexpr int kBytePlanes = 2;
-// The largest query, where the upper byte is 127, and the largest weight.
+// The largest query, whose upper byte is 127, and the largest weight, of unsigned bytes.
 inline constexpr float kMostQuery = 127 << 8;
-inline constexpr float kMostWeight = (127 << 8) + 255;
+inline constexpr float kMostWeight = 255 << 8;
 // After as many blocks, sums of products of 255 and 127 still fit in int32.
 inline constexpr int64_t kSpanBlocks = 65536 / kSlots;
 // Rows that vectors take, at most.
@@ -70,39 +70,47 @@ HYDRANT_INLINE F16 StoreScore(const StripArgs& args, int r, int64_t b, bool whol
 
 // The softmax's terms of row r from its scores, and their products with the values' scales as
 // unsigned bytes. Gives what the sums of those are multiplied by.
+template <bool kKeepProbabilities>
 HYDRANT_INLINE float SplitTerms(StripArgs& args, int r, F16 largest) {
-  const int64_t slots = (args.limit[args.count - 1] + kSlots - 1) / kSlots * kSlots;
-  float* terms = args.probabilities + r * args.stride;
-  args.reference[r] = ReduceMax(largest);
-  const F16 from = SetF(args.reference[r]);
-  const auto weight_of = [&](F16 term, int64_t s) __attribute__((always_inline)) {
-    // Of what is not attended to, the scale could be anything.
-    return Select(term > ZeroF(), term * ValueScales(args, s / kSlots), ZeroF());
-  };
-  F16 sum = ZeroF(), most = ZeroF();
-  for (int64_t s = 0; s < slots; s += kLanes) {
-    const F16 term = Exp(LoadF(terms + s) - from);
-    sum = sum + term;
-    most = Max(weight_of(term, s), most);
-    StoreF(terms + s, term);
-  }
-  args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
-  const float heaviest = ReduceMax(most);
+  // The largest scale of what the row may see, as terms are at most 1.
+  const int64_t last = (args.limit[r] - 1) / kSlots;
+  F16 scales = ZeroF();
+  for (int64_t b = 0; b < last; ++b) scales = Max(ValueScales(args, b), scales);
+  const I16 seen = (LaneIndex() + SetI(static_cast<int32_t>(last * kSlots))) < SetI(args.limit[r]);
+  scales = Max(Select(seen, ValueScales(args, last), ZeroF()), scales);
+  const float heaviest = ReduceMax(scales);
   const F16 inverse = InverseOfMost(kMostWeight, heaviest);
+
+  args.reference[r] = ReduceMax(largest);
+  const F16 from = SetF(-args.reference[r] * kLog2E), factor = SetF(kLog2E);
+  float* terms = args.probabilities + r * args.stride;
   int8_t* to = WeightPlanes(args, r);
-  for (int64_t s = 0; s < slots; s += kLanes) {
-    const F16 weight = weight_of(LoadF(terms + s), s);
-    const I16 whole = ToInt(Min(RoundSmall(weight * inverse), SetF(kMostWeight)));
-    StoreI8(to + s, ShiftRight(whole, 8));
-    StoreI8(to + args.stride + s, whole);
-  }
+  F16 sum = ZeroF();
+  const auto split = [&](int64_t b, F16 scale) __attribute__((always_inline)) {
+    const F16 term = Exp2(Fma(LoadF(terms + b * kSlots), factor, from));
+    sum = sum + term;
+    if constexpr (kKeepProbabilities) StoreF(terms + b * kSlots, term);
+    const I16 whole = ToInt(RoundSmall(term * (scale * inverse)));
+    StoreI8(to + b * kSlots, ShiftRight(whole, 8));
+    StoreI8(to + args.stride + b * kSlots, whole);
+  };
+  const int64_t end = (args.limit[args.count - 1] - 1) / kSlots;
+  for (int64_t b = 0; b < end; ++b) split(b, ValueScales(args, b));
+  // Past the end of what is held, a scale could be anything.
+  const I16 held =
+      (LaneIndex() + SetI(static_cast<int32_t>(end * kSlots))) < SetI(args.limit[args.count - 1]);
+  split(end, Select(held, ValueScales(args, end), ZeroF()));
+  args.inverse_sum[r] = 1.0f / ReduceAdd(sum);
   return heaviest / kMostWeight;
 }
 
 // What follows the scores: queries are done with, and in their place come the factors of
 // AttendValues.
 HYDRANT_INLINE void FinishKeys(StripArgs& args, const F16* largest) {
-  for (int r = 0; r < args.count; ++r) args.query_scratch[r] = SplitTerms(args, r, largest[r]);
+  for (int r = 0; r < args.count; ++r) {
+    args.query_scratch[r] = args.keep_probabilities ? SplitTerms<true>(args, r, largest[r])
+                                                    : SplitTerms<false>(args, r, largest[r]);
+  }
 }
 
 // Asks for the keys of a block, with the scales, of which those of the values are needed first.
