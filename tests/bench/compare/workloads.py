@@ -57,7 +57,7 @@ WORKLOADS = {
         Workload("chat-1", 128, 128, 1, repeats=3, serve_flags=(WEIGHTS,)),
         Workload("chat-4", 128, 128, 4, repeats=3),
         Workload("chat-16", 128, 128, 16, repeats=2),
-        Workload("chat-64", 128, 128, 64, repeats=1),
+        Workload("chat-64", 128, 128, 64, repeats=1, serve_flags=(KV,)),
         Workload("long-1", 3840, 128, 1, repeats=2),
         Workload("long-4", 3840, 128, 4, repeats=1),
         Workload("prefill-2k", 2048, 1, 1, repeats=3),
