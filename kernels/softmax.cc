@@ -9,8 +9,7 @@
 
 // Compiled for several instruction sets, of which the program takes the best that runs. All give
 // the same bits: nothing is fused (-ffp-contract=off), and the order of sums is written out.
-// Under TSan one alone: its runtime is not there yet when the choice is made.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(HYDRANT_ONE_ISA)
 #define HYDRANT_FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define HYDRANT_FOR_EACH_ISA

@@ -2,7 +2,7 @@
 # Installs what the tests need, builds with warnings as errors, and runs every test:
 #   1. all of it, with the server, against a real model over real sockets (preset ci)
 #   2. the tests of all parts once more under ASan and UBSan, and a soak of that server
-#   3. the same under TSan, all but what compares kernels
+#   3. the same under TSan, but for what has one thread and would take long
 #   4. the fuzzers of everything that parses foreign bytes, for a short while each
 set -euo pipefail
 
@@ -78,9 +78,10 @@ wait "$soak" || failed=1
 cat build/soak-tsan.log
 
 step "tests with TSan"
-# The kernels are not built with it: what compares them would only take long.
-ctest --preset tsan --no-tests=error --label-exclude e2e --exclude-regex "^backend_" \
-  --parallel "$jobs" || failed=1
+# Without what compares kernels, which are not built with it, and without what takes many minutes
+# in one thread: thousands of damaged files, and the oracles.
+ctest --preset tsan --no-tests=error --label-exclude e2e --parallel "$jobs" \
+  --exclude-regex "^(backend|eviction_oracle|golden|bad_hyperparameters|damaged_files)_" || failed=1
 ctest --preset tsan --no-tests=error --tests-regex "$sockets" || failed=1
 
 step "fuzzers"
