@@ -14,16 +14,17 @@ LATENCIES = ("ttft_seconds", "itl_seconds", "tpot_seconds", "e2e_seconds")
 
 
 def test_closed_loop(tiny, tmp_path):
+    # Long answers: tokens that wait for each other on the way come together, without a gap.
     plot = tmp_path / "plot.svg"
     report, done = measure(
         tiny.address, tmp_path, "--concurrency=4", "--requests=12", "--prompt_tokens=20",
-        "--max_tokens=30", f"--plot={plot}",
+        "--max_tokens=200", f"--plot={plot}",
     )  # fmt: skip
     assert report["requests"]["completed"] == report["requests"]["by_status"]["OK"] == 12
-    assert report["output_tokens"] == report["usage"]["completion_tokens"] == 12 * 30
+    assert report["output_tokens"] == report["usage"]["completion_tokens"] == 12 * 200
     assert report["prompt_tokens"] == report["usage"]["prompt_tokens"] == 12 * 20
-    assert report["output_tokens_per_second"] == pytest.approx(12 * 30 / report["seconds"])
-    assert sum(report["series"]["output_tokens"]) == 12 * 30
+    assert report["output_tokens_per_second"] == pytest.approx(12 * 200 / report["seconds"])
+    assert sum(report["series"]["output_tokens"]) == 12 * 200
     assert report["mean_running"] <= report["peak"]["running"] <= 4
     assert report["slo"] is None and report["steps"] == []
     assert report["ttft_seconds"]["count"] == report["e2e_seconds"]["count"] == 12
