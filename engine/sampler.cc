@@ -20,6 +20,12 @@ constexpr float kNone = -kInfinity;
 
 Sampler::Sampler(AppliedSampling params, int32_t vocab_size, std::span<const int32_t> prompt)
     : params_(std::move(params)), vocab_size_(vocab_size) {
+  if (has_penalties()) {
+    // Room for every token (untouched pages cost nothing), so that no step allocates.
+    changes_.reserve(vocab_size_);
+    counts_.reserve(vocab_size_);
+    with_bans_.reserve(vocab_size_);
+  }
   // In order of ids, so that each is put at the end.
   std::vector<int32_t> ids;
   for (const auto& [id, bias] : params_.logit_bias) ids.push_back(id);

@@ -83,22 +83,14 @@ int32_t FirstEqual(std::span<const float> logits, float max) {
   return static_cast<int32_t>(i);
 }
 
-double SumMasses(const Weighed& weighed) {
-  float masses[kBlock];
-  double sum = 0;
-  for (size_t begin = 0; begin < weighed.logits.size(); begin += kBlock) {
-    sum += MassesOf(weighed, BlockAt(weighed.logits, begin), masses);
-  }
-  return sum;
-}
-
 double SumMasses(const Weighed& weighed, std::vector<double>* sums_of_blocks) {
-  sums_of_blocks->clear();
+  if (sums_of_blocks != nullptr) sums_of_blocks->clear();
   float masses[kBlock];
   double sum = 0;
   for (size_t begin = 0; begin < weighed.logits.size(); begin += kBlock) {
-    sums_of_blocks->push_back(MassesOf(weighed, BlockAt(weighed.logits, begin), masses));
-    sum += sums_of_blocks->back();
+    const double block = MassesOf(weighed, BlockAt(weighed.logits, begin), masses);
+    if (sums_of_blocks != nullptr) sums_of_blocks->push_back(block);
+    sum += block;
   }
   return sum;
 }

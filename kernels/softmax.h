@@ -30,10 +30,8 @@ struct Weighed {
   float mass_of_one;
 };
 
-// Exact.
-double SumMasses(const Weighed& weighed);
-// The same; and keeps what ReachMass then needs.
-double SumMasses(const Weighed& weighed, std::vector<double>* sums_of_blocks);
+// Exact. Keeps what ReachMass needs in `sums_of_blocks`, unless it is null.
+double SumMasses(const Weighed& weighed, std::vector<double>* sums_of_blocks = nullptr);
 
 // The index at which the masses, added up in order, reach `mass`, which they do.
 int32_t ReachMass(const Weighed& weighed, std::span<const double> sums_of_blocks, double mass);

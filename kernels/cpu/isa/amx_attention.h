@@ -18,9 +18,6 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 
 static_assert(kMaxStripRows == kAmxRows);
 inline constexpr int kBF16StripRows = kAmxRows;
-// Key blocks, or vectors of 16 output channels, whose sums are held together.
-inline constexpr int kAmxSums = 4;
-
 struct AmxBF16Kv : BF16Kv {
   typedef uint16_t Operand;
   // Every machine with AMX has this instruction. It takes tiny numbers for 0, as the products do.
@@ -43,21 +40,6 @@ HYDRANT_INLINE void AmxMultiply(const void* a, int64_t a_stride, const uint8_t* 
   _tile_dpbf16ps(2, 4, 5);
   _tile_loadd(5, b[3], b_stride);
   _tile_dpbf16ps(3, 4, 5);
-}
-
-HYDRANT_INLINE void AmxZeroSums() {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-}
-
-// Sums side by side, 16 elements each.
-HYDRANT_INLINE void AmxStoreSums(float* to, int64_t stride) {
-  _tile_stored(0, to, stride * 4);
-  _tile_stored(1, to + kLanes, stride * 4);
-  _tile_stored(2, to + 2 * kLanes, stride * 4);
-  _tile_stored(3, to + 3 * kLanes, stride * 4);
 }
 
 // A row's softmax while its scores come, kAmxSums blocks at a time: terms are counted from a score
@@ -126,10 +108,8 @@ static void AmxAttendKeysOf(StripArgs& args) {
   const int64_t padded = PadHeadDim(args.head_dim);
   auto* queries = reinterpret_cast<uint16_t*>(args.query_scratch);
   PrepareQueries<AmxBF16Kv>(args, padded, queries);
-  // The most pairs of channels that a register holds and that go evenly into a head.
   const int64_t pairs = (args.head_dim + 1) / 2;
-  int64_t step = pairs < kAmxRows ? pairs : kAmxRows;
-  while (pairs % step != 0) --step;
+  const int64_t step = AmxStep(pairs);
   AmxShapes shapes;
   for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
   shapes.Set(4, kAmxRows, step * 4);
@@ -152,10 +132,10 @@ static void AmxAttendKeysOf(StripArgs& args) {
       AmxMultiply(queries + 2 * pair, 2 * padded, keys, kAmxRowBytes);
       for (const uint8_t*& key : keys) key += step * kAmxRowBytes;
     }
-    AmxStoreSums(to, kAmxSums * kLanes);
+    AmxStoreSums(to);
   };
   // One group ahead, so that tiles are multiplied while vectors make terms.
-  alignas(64) float scores[2][kAmxRows][kAmxSums * kLanes];
+  alignas(64) float scores[2][kAmxRows][kAmxSumsStride];
   store_scores(0, scores[0][0]);
   for (int64_t b = 0; b < blocks; b += kAmxSums) {
     const int64_t now = b / kAmxSums % 2, next = b + kAmxSums;
@@ -206,7 +186,7 @@ static void AmxAttendValues(const StripArgs& args) {
   shapes.Set(5, kPairs, kAmxRowBytes);
   shapes.Load();
   const auto* probabilities = static_cast<const uint16_t*>(args.narrow);
-  alignas(64) float sums[kAmxRows][kAmxSums * kLanes];
+  alignas(64) float sums[kAmxRows][kAmxSumsStride];
   for (int64_t column = 0; column < padded; column += kAmxSums * kLanes) {
     AmxZeroSums();
     for (int64_t b = 0; b < blocks; ++b) {
@@ -221,7 +201,7 @@ static void AmxAttendValues(const StripArgs& args) {
       }
       AmxMultiply(probabilities + b * kSlots, 2 * args.stride, values, stride);
     }
-    AmxStoreSums(sums[0], kAmxSums * kLanes);
+    AmxStoreSums(sums[0]);
     for (int r = 0; r < args.count; ++r) {
       for (int j = 0; j < kAmxSums && column + j * kLanes < args.head_dim; ++j) {
         StoreOutput(args, r, column + j * kLanes, LoadF(sums[r] + j * kLanes));

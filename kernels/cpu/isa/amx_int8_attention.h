@@ -15,30 +15,11 @@ namespace hydrant::kernels::cpu::HYDRANT_ISA {
 inline constexpr int kInt8StripRows = kAmxRows / kBytePlanes;
 // Fewer rows than this are left to vectors.
 inline constexpr int kAmxMinStripRows = 5;
-static_assert(kAmxMinStripRows <= kInt8VectorRows + 1);
-// Key blocks, or vectors of 16 output channels, whose sums are held together.
-inline constexpr int kInt8Sums = 4;
-constexpr int64_t kInt8SumsStride = kInt8Sums * kLanes;  // of sums in memory
-
-HYDRANT_INLINE void Int8ZeroSums() {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-}
-
-// Sums side by side, 16 elements each.
-HYDRANT_INLINE void Int8StoreSums(int32_t* to) {
-  _tile_stored(0, to, kInt8SumsStride * 4);
-  _tile_stored(1, to + kLanes, kInt8SumsStride * 4);
-  _tile_stored(2, to + 2 * kLanes, kInt8SumsStride * 4);
-  _tile_stored(3, to + 3 * kLanes, kInt8SumsStride * 4);
-}
 
 // Of row r, the j-th 16.
 HYDRANT_INLINE F16 Int8Joined(const int32_t* sums, int r, int64_t j) {
-  const int32_t* upper = sums + r * kBytePlanes * kInt8SumsStride + j * kLanes;
-  return JoinBytes(LoadI(upper), LoadI(upper + kInt8SumsStride));
+  const int32_t* upper = sums + r * kBytePlanes * kAmxSumsStride + j * kLanes;
+  return JoinBytes(LoadI(upper), LoadI(upper + kAmxSumsStride));
 }
 
 static void AmxAttendKeysInt8(StripArgs& args) {
@@ -51,23 +32,21 @@ static void AmxAttendKeysInt8(StripArgs& args) {
     factor[r] = SetF(SplitQuery(args, r));
     largest[r] = SetF(-__builtin_inff());
   }
-  // The most quads of channels that a register holds and that go evenly into a head.
   const int64_t quads = (args.head_dim + 3) / 4;
-  int64_t step = quads < kAmxRows ? quads : kAmxRows;
-  while (quads % step != 0) --step;
+  const int64_t step = AmxStep(quads);
   AmxShapes shapes;
-  for (int i = 0; i < kInt8Sums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
   shapes.Set(4, kAmxRows, step * 4);
   shapes.Set(5, step, kAmxRowBytes);
   shapes.Load();
-  // Of kInt8Sums blocks from b on.
+  // Of kAmxSums blocks from b on.
   const auto store_sums = [&](int64_t b, int32_t* to) {
-    const uint8_t* keys[kInt8Sums];
-    for (int j = 0; j < kInt8Sums; ++j) {
+    const uint8_t* keys[kAmxSums];
+    for (int j = 0; j < kAmxSums; ++j) {
       const int64_t block = b + j < blocks ? b + j : blocks - 1;
       keys[j] = args.kv + args.blocks[block] * args.block_bytes;
     }
-    Int8ZeroSums();
+    AmxZeroSums();
     for (int64_t at = 0; at < quads * kAmxRowBytes; at += step * kAmxRowBytes) {
       _tile_loadd(4, QueryPlanes(args, 0) + at / kLanes, padded);
       _tile_loadd(5, keys[0] + at, kAmxRowBytes);
@@ -79,16 +58,16 @@ static void AmxAttendKeysInt8(StripArgs& args) {
       _tile_loadd(5, keys[3] + at, kAmxRowBytes);
       _tile_dpbssd(3, 4, 5);
     }
-    Int8StoreSums(to);
+    AmxStoreSums(to);
   };
   // One group ahead, so that tiles are multiplied while vectors scale.
-  alignas(64) int32_t sums[2][kAmxRows * kInt8SumsStride];
+  alignas(64) int32_t sums[2][kAmxRows * kAmxSumsStride];
   store_sums(0, sums[0]);
-  for (int64_t b = 0; b < blocks; b += kInt8Sums) {
-    const int64_t now = b / kInt8Sums % 2, next = b + kInt8Sums;
+  for (int64_t b = 0; b < blocks; b += kAmxSums) {
+    const int64_t now = b / kAmxSums % 2, next = b + kAmxSums;
     if (next < blocks) store_sums(next, sums[1 - now]);
     for (int r = 0; r < args.count; ++r) {
-      for (int64_t j = 0; j < kInt8Sums && b + j < blocks; ++j) {
+      for (int64_t j = 0; j < kAmxSums && b + j < blocks; ++j) {
         const F16 joined = Int8Joined(sums[now], r, j);
         largest[r] = Max(StoreScore(args, r, b + j, next <= whole, joined, factor[r]), largest[r]);
       }
@@ -104,19 +83,19 @@ static void AmxAttendValuesInt8(const StripArgs& args) {
   const int64_t padded = PadHeadDim(args.head_dim);
   constexpr int kQuads = kSlots / 4;
   AmxShapes shapes;
-  for (int i = 0; i < kInt8Sums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
+  for (int i = 0; i < kAmxSums; ++i) shapes.Set(i, kAmxRows, kAmxRowBytes);
   shapes.Set(4, kAmxRows, kQuads * 4);
   shapes.Set(5, kQuads, kAmxRowBytes);
   shapes.Load();
-  alignas(64) int32_t sums[kAmxRows * kInt8SumsStride];
-  for (int64_t column = 0; column < padded; column += kInt8Sums * kLanes) {
-    F16 total[kInt8StripRows][kInt8Sums] = {};
+  alignas(64) int32_t sums[kAmxRows * kAmxSumsStride];
+  for (int64_t column = 0; column < padded; column += kAmxSumsStride) {
+    F16 total[kInt8StripRows][kAmxSums] = {};
     for (int64_t span = 0; span < blocks; span += kSpanBlocks) {
       const int64_t end = span + kSpanBlocks < blocks ? span + kSpanBlocks : blocks;
-      Int8ZeroSums();
+      AmxZeroSums();
       for (int64_t b = span; b < end; ++b) {
-        const uint8_t* values[kInt8Sums];
-        for (int j = 0; j < kInt8Sums; ++j) {
+        const uint8_t* values[kAmxSums];
+        for (int j = 0; j < kAmxSums; ++j) {
           const int64_t at = column + j * kLanes;
           values[j] = args.kv + args.blocks[b] * args.block_bytes + args.at.values +
                       (at < padded ? at : column) * 4;
@@ -131,14 +110,14 @@ static void AmxAttendValuesInt8(const StripArgs& args) {
         _tile_loadd(5, values[3], padded * 4);
         _tile_dpbusd(3, 4, 5);
       }
-      Int8StoreSums(sums);
+      AmxStoreSums(sums);
       for (int r = 0; r < args.count; ++r) {
-        for (int j = 0; j < kInt8Sums; ++j) total[r][j] = total[r][j] + Int8Joined(sums, r, j);
+        for (int j = 0; j < kAmxSums; ++j) total[r][j] = total[r][j] + Int8Joined(sums, r, j);
       }
     }
     for (int r = 0; r < args.count; ++r) {
       const F16 factor = SetF(args.query_scratch[r]);
-      for (int j = 0; j < kInt8Sums && column + j * kLanes < args.head_dim; ++j) {
+      for (int j = 0; j < kAmxSums && column + j * kLanes < args.head_dim; ++j) {
         StoreOutput(args, r, column + j * kLanes, total[r][j] * factor);
       }
     }

@@ -22,8 +22,6 @@ inline constexpr float kMostQuery = 127 << 8;
 inline constexpr float kMostWeight = 255 << 8;
 // After as many blocks, sums of products of 255 and 127 still fit in int32.
 inline constexpr int64_t kSpanBlocks = 65536 / kSlots;
-// Rows that vectors take, at most.
-inline constexpr int kInt8VectorRows = kStripRows;
 
 // How a strip's split rows lie: planes of bytes, the upper byte's first, two for each row.
 HYDRANT_INLINE int8_t* QueryPlanes(const StripArgs& args, int r) {
@@ -236,7 +234,7 @@ static __attribute__((noinline)) void AttendValuesInt8Columns(const StripArgs& a
   }
 }
 
-template <int kRows = kInt8VectorRows>
+template <int kRows = kStripRows>
 static void AttendKeysInt8(StripArgs& args) {
   if (args.count == kRows) {
     AttendKeysInt8Rows<kRows>(args);
@@ -245,7 +243,7 @@ static void AttendKeysInt8(StripArgs& args) {
   }
 }
 
-template <int kRows = kInt8VectorRows>
+template <int kRows = kStripRows>
 static void AttendValuesInt8(const StripArgs& args) {
   if (args.count == kRows) {
     constexpr int kVectors = kRows <= 3 ? 4 : 2;

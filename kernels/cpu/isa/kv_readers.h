@@ -73,6 +73,7 @@ struct BF16Kv {
   HYDRANT_INLINE void Store(Operand* to, F16 v) { StoreNarrow(to, v); }
 };
 
+// Where there are no instructions for int8_attention.h.
 struct Int8Kv {
   typedef I16 Vector;
   typedef float Operand;
@@ -82,8 +83,8 @@ struct Int8Kv {
   static constexpr bool kScaled = true;
   static constexpr bool kGrouped = false;
   static constexpr bool kNarrow = true;
-  static constexpr int kKeyBlocks = kParts == 1 ? 4 : 1;
-  static constexpr int kValueVectors = kParts == 1 ? 4 : 1;
+  static constexpr int kKeyBlocks = 1;
+  static constexpr int kValueVectors = 1;
   HYDRANT_INLINE Vector Load(const void* from) { return LoadI(from); }
   HYDRANT_INLINE F16 Unit(Vector v, int unit) {
     return ToFloat(unit == 0   ? ShiftRight(ShiftLeft<24>(v), 24)
