@@ -19,8 +19,11 @@ def test_refusals_are_quick_while_64_streams_decode():
     """They carry what a client needs to come back, cost no tokenizing, and disturb no stream."""
     with Server(MODEL, "--kv_cache_bytes=200MB", "--max_num_seqs=64", "--max_queue=2") as server:
         client = server.client
-        streams = [client.stream(**ENDLESS, eviction={"budget_tokens": 64}) for _ in range(66)]
-        eventually(lambda: client.load().running == 64, "64 running")
+        streams = []
+        for running in range(1, 65):  # one by one: the queue of two must not refuse any of these
+            streams.append(client.stream(**ENDLESS, eviction={"budget_tokens": 64}))
+            eventually(lambda: client.load().running == running, f"{running} running")
+        streams += [client.stream(**ENDLESS, eviction={"budget_tokens": 64}) for _ in range(2)]
         eventually(lambda: client.load().waiting == 2, "2 waiting")
         # 4 MB of text would take a tokenizer, and the text's own thread, far longer than a refusal.
         inputs = [{"text": "Hi"}] * 15 + [{"text": "word " * 800_000}] * 5
