@@ -207,6 +207,13 @@ class Backend {
                          KvStore& kv, Matrix out) = 0;
   // x is [rows, 2 * n]: gate, then up. y[i] = act(gate) * up.
   virtual void GatedActivation(Activation activation, Matrix x, Matrix y) = 0;
+  // y = act(gate) * up of [gate, up] = x W^T + bias, the same numbers as Linear and
+  // GatedActivation give. `both` is [x.rows, W.rows], and may be written.
+  virtual void GatedLinear(Activation activation, Matrix x, const PackedMatrix& w,
+                           const Buffer* bias, Matrix both, Matrix y) {
+    Linear(x, w, bias, false, both);
+    GatedActivation(activation, both, y);
+  }
   // x[i] = act(x[i]), in place.
   virtual void Activate(Activation activation, Matrix x) = 0;
   // y[i] = x[rows[i]].

@@ -202,12 +202,12 @@ void DecoderModel::RunAttention(const AttentionBlock& block, int layer, Matrix x
 
 void DecoderModel::RunMlp(const MlpBlock& block, Matrix x, bool accumulate, Matrix y) {
   const Matrix up = Rows(work_.up, block.up.weight->rows());
-  backend_.Linear(x, *block.up.weight, block.up.bias_or_null(), false, up);
   Matrix activated = up;
   if (block.gated) {
     activated = Rows(work_.activated, config_.intermediate_size);
-    backend_.GatedActivation(activation_, up, activated);
+    backend_.GatedLinear(activation_, x, *block.up.weight, block.up.bias_or_null(), up, activated);
   } else {
+    backend_.Linear(x, *block.up.weight, block.up.bias_or_null(), false, up);
     backend_.Activate(activation_, up);
   }
   backend_.Linear(activated, *block.down.weight, block.down.bias_or_null(), accumulate, y);

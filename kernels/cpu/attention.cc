@@ -91,23 +91,29 @@ void AttentionRunner::Run(const Batch& batch, const AttentionShape& shape, int l
     turns_[i].store(0, std::memory_order_relaxed);
   }
   const Call call{batch, shape, layer, qkv, kv, out};
-  pool_.ForEach(claims, 1, [&](int64_t claim, int member) { RunClaim(call, claim, member); });
+  pool_.ForEach(claims, 1, [&](int64_t number, int member) {
+    const Claim claim = FindClaim(number, shape.kv_heads);
+    // Claims of about equal cost are taken in turn.
+    const bool last = number + pool_.size() >= claims;
+    const Claim next = last ? claim : FindClaim(number + pool_.size(), shape.kv_heads);
+    for (int32_t strip = claim.first; strip < claim.end; ++strip) {
+      RunStrip(call, *claim.plan, claim.head, strip, last ? nullptr : &next, member);
+    }
+  });
 }
 
-void AttentionRunner::RunClaim(const Call& call, int64_t claim, int member) {
+AttentionRunner::Claim AttentionRunner::FindClaim(int64_t number, int kv_heads) const {
   const auto after =
-      std::upper_bound(plans_.begin(), plans_.end(), claim,
+      std::upper_bound(plans_.begin(), plans_.end(), number,
                        [](int64_t value, const Plan& plan) { return value < plan.first_claim; });
   const Plan& plan = *(after - 1);
-  const auto local = static_cast<int32_t>(claim - plan.first_claim);
-  const int head = local % call.shape.kv_heads;
-  const int32_t first = local / call.shape.kv_heads * kStripsPerClaim;
-  const int32_t end = std::min(first + kStripsPerClaim, plan.strips);
-  for (int32_t strip = first; strip < end; ++strip) RunStrip(call, plan, head, strip, member);
+  const auto local = static_cast<int32_t>(number - plan.first_claim);
+  const int32_t first = local / kv_heads * kStripsPerClaim;
+  return {&plan, local % kv_heads, first, std::min(first + kStripsPerClaim, plan.strips)};
 }
 
 void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int32_t strip,
-                               int member) {
+                               const Claim* next, int member) {
   const AttentionShape& shape = call.shape;
   const BatchSequence& sequence = call.batch.sequences[plan.sequence];
   const KvLayout& layout = call.kv.layout();
@@ -144,6 +150,14 @@ void AttentionRunner::RunStrip(const Call& call, const Plan& plan, int head, int
     // A row that fills a hole sees every slot; one that is appended those up to its own.
     args.limit[i] = sequence.num_slots - sequence.num_rows + token + 1;
     args.first_visible[i] = call.batch.positions[row] - window + 1;
+  }
+
+  args.next_count = 0;
+  if (next != nullptr) {
+    const BatchSequence& following = call.batch.sequences[next->plan->sequence];
+    args.next_kv = call.kv.blocks(call.layer, next->head);
+    args.next_blocks = following.blocks;
+    args.next_count = CeilDivide(following.num_slots, kBlockSlots);
   }
 
   const auto dtype = static_cast<size_t>(geometry.dtype);

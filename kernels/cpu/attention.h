@@ -40,8 +40,16 @@ class AttentionRunner {
 
   // Returns the number of claims.
   int64_t MakePlans(const Batch& batch, const AttentionShape& shape, KvDType dtype);
-  void RunClaim(const Call& call, int64_t claim, int member);
-  void RunStrip(const Call& call, const Plan& plan, int head, int32_t strip, int member);
+  // A claim's strips: of one sequence and KV head, [first, end).
+  struct Claim {
+    const Plan* plan;
+    int head;
+    int32_t first, end;
+  };
+  Claim FindClaim(int64_t number, int kv_heads) const;
+  // `next` is the claim that the same thread is likely to run then, or null.
+  void RunStrip(const Call& call, const Plan& plan, int head, int32_t strip, const Claim* next,
+                int member);
   // The recall of a strip whose keys were attended to; `first` is its first query row of `head`.
   void MeasureRecall(const Call& call, const BatchSequence& sequence, int head, int32_t first,
                      const StripArgs& args);

@@ -65,7 +65,8 @@ CpuBackend::CpuBackend(const KernelTable& kernels, int threads)
 
 template <typename Body>
 void CpuBackend::ForRows(int64_t rows, int64_t cols, const Body& body) {
-  const int64_t grain = std::max<int64_t>(1, kSerialElements / 2 / std::max<int64_t>(1, cols));
+  const int64_t worth_waking = kSerialElements / 2 / std::max<int64_t>(1, cols);
+  const int64_t grain = std::max(worth_waking, pool_.Grain(rows));
   if (rows * cols <= kSerialElements) {
     for (int64_t row = 0; row < rows; ++row) body(row);
   } else {
@@ -161,11 +162,19 @@ void CpuBackend::Add(Matrix x, Matrix y) {
   });
 }
 
+namespace {
+
+const float* BiasOf(const PackedMatrix& w, const Buffer* bias) {
+  if (bias == nullptr) return nullptr;
+  HYDRANT_CHECK(bias->bytes() == w.rows() * sizeof(float));
+  return static_cast<const float*>(bias->data());
+}
+
+}  // namespace
+
 void CpuBackend::Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
                         Matrix y) {
-  HYDRANT_CHECK(bias == nullptr || bias->bytes() == w.rows() * sizeof(float));
-  const auto* values = bias == nullptr ? nullptr : static_cast<const float*>(bias->data());
-  linear_.Run(x, static_cast<const PackedWeights&>(w), values, accumulate, y);
+  linear_.Run(x, static_cast<const PackedWeights&>(w), BiasOf(w, bias), accumulate, y);
 }
 
 void CpuBackend::ComputeRope(const RopeParams& rope, std::span<const int32_t> positions,
@@ -240,12 +249,25 @@ void CpuBackend::Attention(const Batch& batch, const AttentionShape& shape, int 
   attention_.Run(batch, shape, layer, qkv, StoreOf(kv), out);
 }
 
+GateKernel* CpuBackend::GateOf(Activation activation) const {
+  if (activation == Activation::kGelu) return kernels_.gated_gelu;
+  if (activation == Activation::kGeluTanh) return kernels_.gated_gelu_tanh;
+  if (activation == Activation::kRelu) return kernels_.gated_relu;
+  return kernels_.gated_silu;
+}
+
+void CpuBackend::GatedLinear(Activation activation, Matrix x, const PackedMatrix& w,
+                             const Buffer* bias, Matrix both, Matrix y) {
+  const auto& weights = static_cast<const PackedWeights&>(w);
+  if (!linear_.CanGate(x, weights)) {
+    return Backend::GatedLinear(activation, x, w, bias, both, y);
+  }
+  linear_.RunGated(x, weights, BiasOf(w, bias), GateOf(activation), y);
+}
+
 void CpuBackend::GatedActivation(Activation activation, Matrix x, Matrix y) {
   HYDRANT_CHECK(x.rows == y.rows && x.cols == 2 * y.cols);
-  auto* kernel = kernels_.gated_silu;
-  if (activation == Activation::kGelu) kernel = kernels_.gated_gelu;
-  if (activation == Activation::kGeluTanh) kernel = kernels_.gated_gelu_tanh;
-  if (activation == Activation::kRelu) kernel = kernels_.gated_relu;
+  GateKernel* kernel = GateOf(activation);
   ForRows(y.rows, 4 * y.cols, [&](int64_t row) {
     const float* gate = x.f32() + row * x.cols;
     kernel(gate, gate + y.cols, y.cols, y.f32() + row * y.cols);

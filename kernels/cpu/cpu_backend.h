@@ -51,6 +51,8 @@ class CpuBackend : public Backend {
   void Attention(const Batch& batch, const AttentionShape& shape, int layer, Matrix qkv,
                  KvStore& kv, Matrix out) override;
   void GatedActivation(Activation activation, Matrix x, Matrix y) override;
+  void GatedLinear(Activation activation, Matrix x, const PackedMatrix& w, const Buffer* bias,
+                   Matrix both, Matrix y) override;
   void Activate(Activation activation, Matrix x) override;
   void GatherRows(Matrix x, std::span<const int32_t> rows, Matrix y) override;
   void Sample(Matrix logits, std::span<const TokenDraw> draws, std::span<int32_t> tokens) override;
@@ -63,6 +65,7 @@ class CpuBackend : public Backend {
   // worth waking.
   template <typename Body>
   void ForRows(int64_t rows, int64_t cols, const Body& body);
+  GateKernel* GateOf(Activation activation) const;
 
   const KernelTable& kernels_;
   std::string name_;

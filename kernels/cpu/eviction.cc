@@ -68,8 +68,7 @@ void EvictionRunner::Evict(std::span<const EvictionItem> items, CpuKvStore& kv) 
   const int heads = kv.geometry().kv_heads;
   const int64_t strips = int64_t{kv.geometry().layers} * heads;
   const auto count = static_cast<int64_t>(items.size()) * strips;
-  const int64_t grain = std::max<int64_t>(1, count / (8 * pool_.size()));
-  pool_.ForEach(count, grain, [&](int64_t task, int member) {
+  pool_.ForEach(count, pool_.Grain(count), [&](int64_t task, int member) {
     const EvictionItem& item = items[task / strips];
     const auto strip = static_cast<int>(task % strips);
     const int layer = strip / heads, head = strip % heads;

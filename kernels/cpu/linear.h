@@ -22,8 +22,16 @@ class LinearRunner {
   // Scratch for activations of up to max_rows x max_cols.
   void Reserve(int max_rows, int64_t max_cols);
   void Run(Matrix x, const PackedWeights& w, const float* bias, bool accumulate, Matrix y);
+  // Backend::GatedLinear, where CanGate: both halves of an output meet while they are near.
+  bool CanGate(const Matrix& x, const PackedWeights& w) const;
+  void RunGated(Matrix x, const PackedWeights& w, const float* bias, GateKernel* gate, Matrix y);
 
  private:
+  using Kernel = void(const LinearArgs&, int64_t tile_begin, int64_t tile_end, int64_t row_begin,
+                      int64_t row_end);
+  // Brings x to the weights' form. The args have no y.
+  LinearArgs Prepare(Matrix x, const PackedWeights& w, const float* bias);
+  Kernel* KernelOf(WeightDType dtype) const;
   // Of an activation row as the kernels of a dtype other than f32 read it; at most 2 * padded.
   int64_t RowBytes(WeightDType dtype, int64_t padded) const;
   void PrepareRow(const Matrix& x, WeightDType dtype, int64_t padded, int64_t row, int member);
@@ -34,6 +42,7 @@ class LinearRunner {
   int64_t max_cols_ = 0;
   Piece activations_;  // [max_rows] of RowBytes
   Piece rotated_;      // [threads][max_cols] f32
+  Piece gated_;        // [threads][kGatedRows][kGatedTiles of gates, then of ups] f32
   std::vector<float> scales_;
   std::vector<int32_t> sums_;
 };

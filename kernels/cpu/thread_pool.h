@@ -19,6 +19,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  static constexpr int64_t kClaimsPerMember = 8;
+
   int size() const { return size_; }
 
   // Calls job(member) once on each member, 0 <= member < size(), and returns when all have
@@ -27,6 +29,13 @@ class ThreadPool {
   void Run(const Job& job) {
     Start([](const void* context, int member) { (*static_cast<const Job*>(context))(member); },
           &job);
+  }
+
+  // A grain for `count` small pieces: claims large enough to cost little, and a few for each member,
+  // so that the last one does not keep the others waiting.
+  int64_t Grain(int64_t count) const {
+    const int64_t grain = count / (kClaimsPerMember * size_);
+    return grain < 1 ? 1 : grain;
   }
 
   // Calls body(index, member) for each index in [0, count). Members claim indices in ascending

@@ -197,6 +197,37 @@ TEST_P(BackendLinearTest, WritesItsRowsOnly) {
 
 // Each row rotates into one magnitude throughout, so that every product is 127 * 127: sums pass
 // 2^24, and a product pair kept in 16 bits would saturate.
+TEST_P(BackendLinearTest, GatedGivesWhatLinearAndTheActivationGive) {
+  for (const WeightDType dtype : kDTypes) {
+    // Whole tiles and not, few rows and more than a claim has, one group of tiles and an odd end.
+    for (const auto& [rows, width] : {std::pair{1, 48}, {3, 50}, {33, 48}, {64, 240}, {300, 144}}) {
+      for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+        SCOPED_TRACE(testing::Message() << WeightDTypeName(dtype) << " " << rows << " x " << width);
+        const LinearCase c = {rows, 96, 2 * width, dtype, true};
+        const Operands operands(c);
+        std::unique_ptr<Backend> backend = MakeBackend(GetParam());
+        const DeviceRows both =
+            ToDevice(*backend, RunLinear(*backend, c, operands), rows, 2 * width);
+        const DeviceRows expected =
+            ToDevice(*backend, std::vector<float>(rows * width), rows, width);
+        backend->GatedActivation(activation, both.matrix, expected.matrix);
+
+        auto packed = *backend->Pack(SourceOf(operands.w, c.outputs, c.cols), dtype);
+        const DeviceRows x = ToDevice(*backend, operands.x, rows, c.cols);
+        // A row more, which is to stay.
+        const DeviceRows y =
+            ToDevice(*backend, std::vector<float>((rows + 1) * width, 7), rows + 1, width);
+        const Buffer bias = backend->Upload(operands.bias);
+        backend->GatedLinear(activation, x.matrix, *packed, &bias, both.matrix,
+                             {y.matrix.f32(), rows, width});
+        std::vector<float> wanted = ToHost(*backend, expected.matrix);
+        wanted.resize((rows + 1) * width, 7);
+        ExpectIdentical(ToHost(*backend, y.matrix), wanted);
+      }
+    }
+  }
+}
+
 TEST_P(BackendLinearTest, Int8SumsAreExactAtTheExtremes) {
   constexpr int64_t kCols = 8192;
   const LinearCase c{2, kCols, 4, WeightDType::kInt8};

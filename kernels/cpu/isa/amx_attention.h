@@ -122,10 +122,7 @@ static void AmxAttendKeysOf(StripArgs& args) {
     for (int j = 0; j < kAmxSums; ++j) {
       const int64_t block = b + j < blocks ? b + j : blocks - 1;
       keys[j] = args.kv + args.blocks[block] * args.block_bytes;
-      if (args.count <= kPrefetchStripRows && block + kPrefetchBlocks < blocks) {
-        PrefetchLines(args.kv + args.blocks[block + kPrefetchBlocks] * args.block_bytes,
-                      pairs * kAmxRowBytes);
-      }
+      if (args.count <= kPrefetchStripRows && b + j < blocks) PrefetchInKeys(args, block, blocks);
     }
     AmxZeroSums();
     for (int64_t pair = 0; pair < pairs; pair += step) {
@@ -191,9 +188,7 @@ static void AmxAttendValues(const StripArgs& args) {
     AmxZeroSums();
     for (int64_t b = 0; b < blocks; ++b) {
       const uint8_t* block = b + 1 < blocks ? values_of(b) : reinterpret_cast<const uint8_t*>(last);
-      if (args.count <= kPrefetchStripRows && b + kPrefetchBlocks < blocks) {
-        PrefetchLines(values_of(b + kPrefetchBlocks), kPairs * stride);
-      }
+      if (args.count <= kPrefetchStripRows && column == 0) PrefetchInValues(args, b, blocks);
       const uint8_t* values[kAmxSums];
       for (int j = 0; j < kAmxSums; ++j) {
         const int64_t at = column + j * kLanes;

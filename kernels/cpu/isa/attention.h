@@ -32,6 +32,34 @@ HYDRANT_INLINE void PrefetchLines(const uint8_t* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
+// With the scales; those of the values are needed first.
+HYDRANT_INLINE void PrefetchKeys(const StripArgs& args, const uint8_t* block) {
+  PrefetchLines(block, args.at.values);
+  __builtin_prefetch(block + args.at.value_scales);
+}
+HYDRANT_INLINE void PrefetchValues(const StripArgs& args, const uint8_t* block) {
+  PrefetchLines(block + args.at.values, args.at.value_scales - args.at.values);
+}
+
+// In the pass over the keys (values), at block b: asks for the keys (values) of a later block, and
+// at the end for the first of those that follow: the values (the keys of the next strip).
+HYDRANT_INLINE void PrefetchInKeys(const StripArgs& args, int64_t b, int64_t blocks) {
+  const int64_t ahead = b + kPrefetchBlocks;
+  if (ahead < blocks) {
+    PrefetchKeys(args, args.kv + args.blocks[ahead] * args.block_bytes);
+  } else if (ahead - blocks < blocks) {
+    PrefetchValues(args, args.kv + args.blocks[ahead - blocks] * args.block_bytes);
+  }
+}
+HYDRANT_INLINE void PrefetchInValues(const StripArgs& args, int64_t b, int64_t blocks) {
+  const int64_t ahead = b + kPrefetchBlocks;
+  if (ahead < blocks) {
+    PrefetchValues(args, args.kv + args.blocks[ahead] * args.block_bytes);
+  } else if (ahead - blocks < args.next_count) {
+    PrefetchKeys(args, args.next_kv + args.next_blocks[ahead - blocks] * args.block_bytes);
+  }
+}
+
 template <typename Kv>
 HYDRANT_INLINE void PrepareQueries(const StripArgs& args, int64_t padded,
                                    typename Kv::Operand* queries) {

@@ -111,20 +111,6 @@ HYDRANT_INLINE void FinishKeys(StripArgs& args, const F16* largest) {
   }
 }
 
-// Asks for the keys of a block, with the scales, of which those of the values are needed first.
-HYDRANT_INLINE void PrefetchKeys(const StripArgs& args, int64_t b, int64_t blocks) {
-  if (b + kPrefetchBlocks >= blocks) return;
-  const uint8_t* ahead = args.kv + args.blocks[b + kPrefetchBlocks] * args.block_bytes;
-  PrefetchLines(ahead, args.at.values);
-  __builtin_prefetch(ahead + args.at.value_scales);
-}
-
-HYDRANT_INLINE void PrefetchValues(const StripArgs& args, int64_t b, int64_t blocks) {
-  if (b + kPrefetchBlocks >= blocks) return;
-  PrefetchLines(args.kv + args.blocks[b + kPrefetchBlocks] * args.block_bytes + args.at.values,
-                kSlots * PadHeadDim(args.head_dim));
-}
-
 template <int kRows>
 static __attribute__((noinline)) void AttendKeysInt8Rows(StripArgs& args) {
   constexpr int kBlocks = kRows <= 3 ? 4 : 2;
@@ -151,7 +137,7 @@ static __attribute__((noinline)) void AttendKeysInt8Rows(StripArgs& args) {
     HYDRANT_UNROLL for (int j = 0; j < kBlocks; ++j) {
       const int64_t block = b + j < blocks ? b + j : blocks - 1;
       keys[j] = args.kv + args.blocks[block] * args.block_bytes;
-      PrefetchKeys(args, block, blocks);
+      if (kRows <= kPrefetchStripRows && b + j < blocks) PrefetchInKeys(args, block, blocks);
       HYDRANT_UNROLL for (int r = 0; r < kRows; ++r) {
         HYDRANT_UNROLL for (int p = 0; p < kBytePlanes; ++p) sum[r][p][j] = offset[r][p];
       }
@@ -204,7 +190,7 @@ static __attribute__((noinline)) void AttendValuesInt8Columns(const StripArgs& a
     for (int64_t b = span; b < end; ++b) {
       const uint8_t* values =
           args.kv + args.blocks[b] * args.block_bytes + args.at.values + column * 4;
-      if (column == 0) PrefetchValues(args, b, blocks);
+      if (kRows <= kPrefetchStripRows && column == 0) PrefetchInValues(args, b, blocks);
       for (int quad = 0; quad < kSlots / 4; ++quad) {
         I16 value[kVectors];
         HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {

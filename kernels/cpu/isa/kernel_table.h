@@ -71,6 +71,10 @@ struct StripArgs {
   float* probabilities;
   void* narrow;
   float* query_scratch;
+  // Blocks that this thread is likely to attend to next, in their order, to be asked for before.
+  const uint8_t* next_kv;
+  const int32_t* next_blocks;
+  int32_t next_count;
   // Set by AttendKeys: the scaled score that the softmax's terms are counted from, and one over
   // their sum.
   float reference[kMaxStripRows];
@@ -106,6 +110,9 @@ struct VictimArgs {
   int32_t recent_begin;  // positions from here on are protected
   int32_t expired_end;   // positions below have left the layer's window
 };
+
+// y = act(gate) * up, n of each.
+using GateKernel = void(const float* gate, const float* up, int64_t n, float* y);
 
 struct KernelTable {
   const char* name;
@@ -158,10 +165,10 @@ struct KernelTable {
   void (*gelu)(float* x, int64_t n);
   void (*gelu_tanh)(float* x, int64_t n);
   void (*relu)(float* x, int64_t n);
-  void (*gated_silu)(const float* gate, const float* up, int64_t n, float* y);
-  void (*gated_gelu)(const float* gate, const float* up, int64_t n, float* y);
-  void (*gated_gelu_tanh)(const float* gate, const float* up, int64_t n, float* y);
-  void (*gated_relu)(const float* gate, const float* up, int64_t n, float* y);
+  GateKernel* gated_silu;
+  GateKernel* gated_gelu;
+  GateKernel* gated_gelu_tanh;
+  GateKernel* gated_relu;
   void (*scale_row)(float* x, int64_t n, float factor);
 
   // The slot to evict (see Backend::Evict), or -1 where every slot is protected.

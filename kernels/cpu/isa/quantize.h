@@ -26,9 +26,11 @@ HYDRANT_INLINE F16 RotateLanes(F16 v, int32_t block) {
   return v;
 }
 
-// kVectors * 16 == block, or kVectors == 1 and block <= 16.
+// kVectors * 16 == block, or kVectors == 1 and block <= 16. Gives the largest of |out| and
+// `largest`.
 template <int kVectors>
-HYDRANT_INLINE void RotateBlock(const float* x, float* out, int32_t block, F16 normalise) {
+HYDRANT_INLINE F16 RotateBlock(const float* x, float* out, int32_t block, F16 normalise,
+                               F16 largest) {
   F16 v[kVectors];
   HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
     v[n] = RotateLanes(LoadF(x + n * kLanes), block);
@@ -41,25 +43,46 @@ HYDRANT_INLINE void RotateBlock(const float* x, float* out, int32_t block, F16 n
       v[n + stride] = a - b;
     }
   }
-  HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) StoreF(out + n * kLanes, v[n] * normalise);
+  HYDRANT_UNROLL for (int n = 0; n < kVectors; ++n) {
+    v[n] = v[n] * normalise;
+    largest = Max(Abs(v[n]), largest);
+    StoreF(out + n * kLanes, v[n]);
+  }
+  return largest;
 }
 
-static void Rotate(const float* x, int64_t cols, int32_t block, float normalise, float* out) {
+// The largest magnitude; NaN counts for nothing.
+HYDRANT_INLINE float AbsMax(const float* x, int64_t cols) {
+  F16 largest = ZeroF();
+  int64_t k = 0;
+  for (; k + kLanes <= cols; k += kLanes) largest = Max(Abs(LoadF(x + k)), largest);
+  if (k < cols) largest = Max(Abs(LoadPartial(x + k, cols - k)), largest);
+  return ReduceMax(largest);
+}
+
+// Gives AbsMax(out).
+static float Rotate(const float* x, int64_t cols, int32_t block, float normalise, float* out) {
   const F16 factor = SetF(normalise);
+  F16 largest = ZeroF();
+  int64_t k = 0;
   if (block == 64) {
-    for (int64_t k = 0; k < cols; k += 64) RotateBlock<4>(x + k, out + k, block, factor);
+    for (; k < cols; k += 64) largest = RotateBlock<4>(x + k, out + k, block, factor, largest);
   } else if (block == 32) {
-    for (int64_t k = 0; k < cols; k += 32) RotateBlock<2>(x + k, out + k, block, factor);
+    for (; k < cols; k += 32) largest = RotateBlock<2>(x + k, out + k, block, factor, largest);
   } else if (block > 1) {
-    int64_t k = 0;
-    for (; k + kLanes <= cols; k += kLanes) RotateBlock<1>(x + k, out + k, block, factor);
+    for (; k + kLanes <= cols; k += kLanes) {
+      largest = RotateBlock<1>(x + k, out + k, block, factor, largest);
+    }
     if (k < cols) {
       const F16 v = RotateLanes(LoadPartial(x + k, cols - k), block) * factor;
+      largest = Max(Abs(v), largest);
       StorePartial(out + k, v, cols - k);
     }
   } else {
     __builtin_memcpy(out, x, cols * sizeof(float));
+    return AbsMax(x, cols);
   }
+  return ReduceMax(largest);
 }
 
 // A head of a key, value, query or output, by the block of its args (StripArgs, SlotArgs). `out`
@@ -75,17 +98,9 @@ HYDRANT_INLINE I16 QuantizeLanes(F16 v, F16 inverse) {
   return ToInt(Min(Max(RoundSmall(v * inverse), SetF(-127.0f)), SetF(127.0f)));
 }
 
-HYDRANT_INLINE float AbsMax(const float* x, int64_t cols) {
-  F16 largest = ZeroF();
-  int64_t k = 0;
-  for (; k + kLanes <= cols; k += kLanes) largest = Max(Abs(LoadF(x + k)), largest);
-  if (k < cols) largest = Max(Abs(LoadPartial(x + k, cols - k)), largest);
-  return ReduceMax(largest);
-}
-
-// QuantizeInt8 of x [cols], and the sum of the values.
-HYDRANT_INLINE float QuantizeInt8Row(const float* x, int64_t cols, int8_t* out, int32_t* sum) {
-  const float absmax = AbsMax(x, cols);
+// QuantizeInt8 of x [cols], whose AbsMax is known, and the sum of the values.
+HYDRANT_INLINE float QuantizeInt8Row(const float* x, int64_t cols, float absmax, int8_t* out,
+                                     int32_t* sum) {
   *sum = 0;
   if (!(absmax >= kSmallestInt8AbsMax)) {
     __builtin_memset(out, 0, cols);
@@ -116,9 +131,9 @@ HYDRANT_INLINE float QuantizeInt8Row(const float* x, int64_t cols, int8_t* out, 
 // See KernelTable::quantize.
 static float Quantize(const float* x, int64_t cols, int64_t padded, int32_t block, float normalise,
                       float* scratch, int8_t* out, int32_t* sum) {
-  Rotate(x, cols, block, normalise, scratch);
+  const float absmax = Rotate(x, cols, block, normalise, scratch);
   __builtin_memset(out + cols, 0, padded - cols);
-  return QuantizeInt8Row(scratch, cols, out, sum);
+  return QuantizeInt8Row(scratch, cols, absmax, out, sum);
 }
 
 static void RoundRowBF16(const float* x, int64_t cols, int64_t padded, uint16_t* out) {

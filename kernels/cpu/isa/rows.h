@@ -63,7 +63,7 @@ static void StoreSlotBF16(const SlotArgs& args) {
   }
 }
 
-// x as QuantizeInt8 has it: on_values(d, lanes, count) for channels [d, d + count), zeros in the
+// x as QuantizeInt8 has it: on_values(d, values, count) for channels [d, d + count), zeros in the
 // lanes from count on. Gives the scale.
 template <typename OnValues>
 HYDRANT_INLINE float QuantizeHead(const float* x, int32_t head_dim, const OnValues& on_values) {
@@ -73,9 +73,7 @@ HYDRANT_INLINE float QuantizeHead(const float* x, int32_t head_dim, const OnValu
   for (int32_t d = 0; d < head_dim; d += kLanes) {
     const int32_t count = head_dim - d < kLanes ? head_dim - d : kLanes;
     const F16 v = LoadUpTo(x + d, count);
-    int8_t lanes[kLanes];
-    StoreI8(lanes, vanishes ? ZeroI() : QuantizeLanes(v, inverse));
-    on_values(d, lanes, count);
+    on_values(d, vanishes ? ZeroI() : QuantizeLanes(v, inverse), count);
   }
   return vanishes ? 0.0f : absmax / 127.0f;
 }
@@ -86,12 +84,17 @@ static void StoreSlotInt8(const SlotArgs& args) {
   int8_t* value = reinterpret_cast<int8_t*>(args.block + args.at.values) +
                   args.place / 4 * padded * 4 + args.place % 4;
   reinterpret_cast<float*>(args.block + args.at.key_scales)[args.place] =
-      QuantizeHead(args.key, args.head_dim, [&](int32_t d, const int8_t* lanes, int32_t count) {
+      QuantizeHead(args.key, args.head_dim, [&](int32_t d, I16 values, int32_t count) {
+        int8_t lanes[kLanes];
+        StoreI8(lanes, values);
         for (int32_t i = 0; i < count; i += 4)
           __builtin_memcpy(key + (d + i) / 4 * 64, lanes + i, 4);
       });
   reinterpret_cast<float*>(args.block + args.at.value_scales)[args.place] =
-      QuantizeHead(args.value, args.head_dim, [&](int32_t d, const int8_t* lanes, int32_t count) {
+      QuantizeHead(args.value, args.head_dim, [&](int32_t d, I16 values, int32_t count) {
+        if (count == kLanes) return StoreEveryFourthI8(value + d * 4, values);
+        int8_t lanes[kLanes];
+        StoreI8(lanes, values);
         for (int32_t i = 0; i < count; ++i) value[(d + i) * 4] = lanes[i];
       });
 }

@@ -348,6 +348,17 @@ HYDRANT_INLINE void StoreEveryOtherBF16(uint16_t* to, F16 v) {
 #endif
 }
 
+// The low bytes into to[0], to[4], ... to[60]; what lies between is not touched.
+HYDRANT_INLINE void StoreEveryFourthI8(int8_t* to, I16 v) {
+#if defined(__AVX512BW__)
+  _mm512_mask_storeu_epi8(to, 0x1111111111111111, (__m512i)v.part[0]);
+#else
+  int8_t lanes[kLanes];
+  StoreI8(lanes, v);
+  HYDRANT_UNROLL for (int i = 0; i < kLanes; ++i) to[4 * i] = lanes[i];
+#endif
+}
+
 // Lanes [0, count) of a row's end; the others are 0.
 HYDRANT_INLINE F16 LoadPartial(const float* from, int64_t count) {
   float lanes[kLanes] = {};
