@@ -102,7 +102,8 @@ class Comparison:
         subjects = [self.hydrant] + [
             peer
             for peer in self.peers
-            if workload.kept_tokens or not isinstance(peer, Hydrant)
+            if (workload.kept_tokens or not isinstance(peer, Hydrant))
+            and (peer.isa_can_be_chosen or not workload.isa)
         ]
         runs = {subject.name: [] for subject in subjects}
         failures = {}

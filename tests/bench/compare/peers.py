@@ -56,8 +56,7 @@ class Peers:
         return self.makers[name]()
 
     def _llama_cpp(self, precision):
-        binaries = self._llama_binaries()
-        return LlamaCpp(binaries, self._converted(precision), precision)
+        return LlamaCpp(self._llama_binaries, self._converted(precision), precision)
 
     def _openvino(self, precision):
         model = self._converted(precision)
@@ -83,26 +82,35 @@ class Peers:
             marker.write_text(wanted)
         return venv / "bin" / "python"
 
-    def _llama_binaries(self):
+    def _llama_binaries(self, isa=""):
+        """The folder of the programs: for this machine, or with no more than `isa` ("avx2")."""
+        source = self._llama_source()
+        build = self.folder / "llama.cpp" / f"build{isa and '-' + isa}"
+        marker = build / "bin" / "version"
+        if marker.exists():
+            return marker.parent
+        # Not native is AVX2, FMA, F16C and BMI2.
+        call("cmake", "-S", source, "-B", build, "-D", "CMAKE_BUILD_TYPE=Release",
+             "-D", f"GGML_NATIVE={'OFF' if isa == 'avx2' else 'ON'}", "-D", "BUILD_SHARED_LIBS=OFF",
+             "-D", "LLAMA_CURL=OFF", "-D", "LLAMA_OPENSSL=OFF",
+             "-D", f"CMAKE_CXX_FLAGS={LLAMA_CPP_FLAGS}")  # fmt: skip
+        call("cmake", "--build", build, "--parallel", THREADS, "--target",
+             "llama-batched-bench", "llama-quantize")  # fmt: skip
+        marker.write_text(LLAMA_CPP_PYTHON)
+        return marker.parent
+
+    def _llama_source(self):
         folder = self.folder / "llama.cpp"
-        binaries = folder / "build" / "bin"
-        marker = binaries / "version"
-        if marker.exists() and marker.read_text() == LLAMA_CPP_PYTHON:
-            return binaries
+        source = folder / f"llama_cpp_python-{LLAMA_CPP_PYTHON}" / "vendor" / "llama.cpp"
+        if source.exists():
+            return source
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         call(sys.executable, "-m", "venv", folder / "venv")  # not every python3 has pip
         call(folder / "venv" / "bin" / "pip", "download", "--no-deps", "--no-binary", ":all:",
              "--dest", folder, f"llama-cpp-python=={LLAMA_CPP_PYTHON}")  # fmt: skip
         call("tar", "-xzf", next(folder.glob("*.tar.gz")), "-C", folder)
-        source = next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
-        call("cmake", "-S", source, "-B", folder / "build", "-D", "CMAKE_BUILD_TYPE=Release",
-             "-D", "GGML_NATIVE=ON", "-D", "BUILD_SHARED_LIBS=OFF", "-D", "LLAMA_CURL=OFF",
-             "-D", "LLAMA_OPENSSL=OFF", "-D", f"CMAKE_CXX_FLAGS={LLAMA_CPP_FLAGS}")  # fmt: skip
-        call("cmake", "--build", folder / "build", "--parallel", THREADS, "--target",
-             "llama-batched-bench", "llama-quantize")  # fmt: skip
-        marker.write_text(LLAMA_CPP_PYTHON)
-        return binaries
+        return source
 
     def _converted(self, precision):
         """The model with other weights, made of the same file."""

@@ -47,6 +47,8 @@ def median_rate(workload, requests, seconds):
 class Hydrant:
     """A server, and `hydrant bench` as its client: through gRPC on the loopback."""
 
+    isa_can_be_chosen = True
+
     def __init__(self, binary, model, name="hydrant", evicts=True, flags=()):
         self.name = name
         self.binary = binary
@@ -62,6 +64,8 @@ class Hydrant:
                  "--metrics_listen=off", *self.flags]  # fmt: skip
         given = {flag.partition("=")[0] for flag in self.flags}
         serve += [flag for flag in workload.serve_flags if flag.partition("=")[0] not in given]
+        environment = {"HYDRANT_ISA": workload.isa} if workload.isa else {}
+        prefix = "".join(f"{name}={value} " for name, value in environment.items())
         if workload.kv_bytes:
             serve.append(f"--kv_cache_bytes={workload.kv_bytes}")
         bench = [str(self.binary), "bench", f"--server={address}", "--wait=2m",
@@ -74,7 +78,10 @@ class Hydrant:
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"
             with log.open("w") as out:
-                server = subprocess.Popen(serve, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+                server = subprocess.Popen(
+                    serve, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                    env={**os.environ, **environment},
+                )  # fmt: skip
             try:
                 reports = [
                     self._bench(bench, repeat, pathlib.Path(folder) / "report.json")
@@ -93,7 +100,7 @@ class Hydrant:
                     f" {last['usage']['preemptions']} preemptions")  # fmt: skip
         return Run(
             median_rate(workload, workload.concurrency, [report["seconds"] for report in reports]),
-            [shlex.join(serve), shlex.join([*bench, "--seed=1"])],
+            [prefix + shlex.join(serve), shlex.join([*bench, "--seed=1"])],
             f"hydrant {last['server']['version']}, {last['server']['backend']},"
             f" {last['server']['weight_dtype']} weights, {last['server']['kv_cache_dtype']} KV",
             note,
@@ -108,18 +115,23 @@ class Hydrant:
 
 
 class LlamaCpp:
-    """llama.cpp's own batched benchmark: in its process, without a server."""
+    """llama.cpp's own batched benchmark: in its process, without a server. binaries_for(isa) is the
+    folder of the programs that were built for it."""
 
-    def __init__(self, binaries, model, precision):
+    isa_can_be_chosen = True
+
+    def __init__(self, binaries_for, model, precision):
         self.name = f"llama.cpp {precision.upper()}"
-        self.binary = binaries / "llama-batched-bench"
+        self.binaries_for = binaries_for
         self.model = model
 
     def run(self, workload):
         requests = workload.fit_without_eviction()
         context = requests * (workload.prompt + workload.generated) + 256
         batches = ",".join([str(requests)] * workload.repeats)
-        command = [self.binary, "-m", self.model, "-c", context, "-b", 2048, "-ub", 512,
+        binaries = self.binaries_for(workload.isa)
+        command = [binaries / "llama-batched-bench", "-m", self.model, "-c", context,
+                   "-b", 2048, "-ub", 512,
                    "-npp", workload.prompt, "-ntg", workload.generated, "-npl", batches,
                    "-t", THREADS, "-fa", "on", "--output-format", "jsonl"]  # fmt: skip
         lines = [
@@ -133,16 +145,15 @@ class LlamaCpp:
         return Run(
             median_rate(workload, requests, seconds),
             [shlex.join(map(str, command))],
-            self.version(),
+            f"llama.cpp of llama-cpp-python {(binaries / 'version').read_text()}",
             f"{requests} at once" if requests < workload.concurrency else "",
         )
-
-    def version(self):
-        return f"llama.cpp of llama-cpp-python {(self.binary.parent / 'version').read_text()}"
 
 
 class Worker:
     """A peer that is a Python library: one of the worker scripts in its environment."""
+
+    isa_can_be_chosen = False
 
     def __init__(self, name, python, script, model, evicts=False, **arguments):
         self.name = name

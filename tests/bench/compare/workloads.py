@@ -17,6 +17,7 @@ class Workload:
     kept_tokens: int = 0  # budget of a request, of those that evict; 0: nothing is evicted
     # Hydrant's; peers are given every precision in turn.
     serve_flags: tuple = ()
+    isa: str = ""  # that all are held to, of those that can be; "": the machine's best
 
     @property
     def unit(self):
@@ -55,8 +56,10 @@ WORKLOADS = {
     workload.name: workload
     for workload in (
         Workload("chat-1", 128, 128, 1, repeats=3, serve_flags=(WEIGHTS,)),
+        Workload("chat-1-avx2", 128, 128, 1, repeats=3, serve_flags=(WEIGHTS,), isa="avx2"),
         Workload("chat-4", 128, 128, 4, repeats=3),
         Workload("chat-16", 128, 128, 16, repeats=2),
+        Workload("chat-16-avx2", 128, 128, 16, repeats=2, isa="avx2"),
         Workload("chat-64", 128, 128, 64, repeats=1, serve_flags=(KV,)),
         Workload("long-1", 3840, 128, 1, repeats=2),
         Workload("long-4", 3840, 128, 4, repeats=1),
