@@ -52,6 +52,12 @@ const float* Values(const Buffer& buffer, int64_t count) {
 
 CpuKvStore& StoreOf(KvStore& kv) { return static_cast<CpuKvStore&>(kv); }
 
+const float* BiasOf(const PackedMatrix& w, const Buffer* bias) {
+  if (bias == nullptr) return nullptr;
+  HYDRANT_CHECK(bias->bytes() == w.rows() * sizeof(float));
+  return static_cast<const float*>(bias->data());
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(const KernelTable& kernels, int threads)
@@ -161,16 +167,6 @@ void CpuBackend::Add(Matrix x, Matrix y) {
     kernels_.add_row(x.f32() + row * x.cols, x.cols, y.f32() + row * y.cols);
   });
 }
-
-namespace {
-
-const float* BiasOf(const PackedMatrix& w, const Buffer* bias) {
-  if (bias == nullptr) return nullptr;
-  HYDRANT_CHECK(bias->bytes() == w.rows() * sizeof(float));
-  return static_cast<const float*>(bias->data());
-}
-
-}  // namespace
 
 void CpuBackend::Linear(Matrix x, const PackedMatrix& w, const Buffer* bias, bool accumulate,
                         Matrix y) {

@@ -195,8 +195,6 @@ TEST_P(BackendLinearTest, WritesItsRowsOnly) {
   }
 }
 
-// Each row rotates into one magnitude throughout, so that every product is 127 * 127: sums pass
-// 2^24, and a product pair kept in 16 bits would saturate.
 TEST_P(BackendLinearTest, GatedGivesWhatLinearAndTheActivationGive) {
   for (const WeightDType dtype : kDTypes) {
     // Whole tiles and not, few rows and more than a claim has, one group of tiles and an odd end.
@@ -228,6 +226,8 @@ TEST_P(BackendLinearTest, GatedGivesWhatLinearAndTheActivationGive) {
   }
 }
 
+// Each row rotates into one magnitude throughout, so that every product is 127 * 127: sums pass
+// 2^24, and a product pair kept in 16 bits would saturate.
 TEST_P(BackendLinearTest, Int8SumsAreExactAtTheExtremes) {
   constexpr int64_t kCols = 8192;
   const LinearCase c{2, kCols, 4, WeightDType::kInt8};
